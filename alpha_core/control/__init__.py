@@ -1,0 +1,1 @@
+"""Control loops: pure functions from signal to signal."""

@@ -1,0 +1,1 @@
+"""The market environment: replay of cached days, fills, accounting, observations."""

@@ -1,0 +1,1 @@
+"""Figures of merit on tensors and arrays."""

@@ -1,0 +1,1 @@
+"""Blocks and networks; forward() over a sequence and step() with carried state agree."""

@@ -1,0 +1,1 @@
+"""Fitting: perception, policy, checkpoints."""

@@ -1,0 +1,1 @@
+"""Data, statistics, orchestration and people, on top of `alpha_core`."""
