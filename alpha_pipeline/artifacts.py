@@ -1,0 +1,169 @@
+"""The artifact store: what stages publish, where, and with which provenance.
+
+    <store>/<stage>/<partition>/<attempt>/...   everything one successful attempt wrote, immutable
+    <store>/<stage>/<partition>/current.json    points at the attempt in force and says where it came from
+
+Replacing `current.json` is the only moment of publication. A process killed before it leaves the old artifact in
+force, and an attempt folder that nothing points at, which the next publication of that partition removes.
+"""
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from alpha_core.errors import DataError
+from alpha_pipeline.provenance import Stamp, digest_tree
+
+WHOLE = "all"
+"""Partition of a stage that is not divided by day."""
+
+_POINTER = "current.json"
+_KEPT_ATTEMPTS = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifact:
+    """One published result.
+
+    Attributes:
+        stage: name of the stage.
+        partition: trading day, or WHOLE.
+        path: folder with its files.
+        stamp: what it was made from.
+        digest: content digest of the folder.
+        status: `ok`, or a word that tells consumers why to leave it out (`empty`, `rejected`).
+        info: free facts such as time and run identity.
+    """
+
+    stage: str
+    partition: str
+    path: Path
+    stamp: Stamp
+    digest: str
+    status: str
+    info: dict[str, Any]
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The stored summary of the stage: metrics, params, checks, names of tables and figures."""
+        return json.loads((self.path / "result.json").read_text())
+
+
+class ArtifactStore:
+    """Artifacts of one instrument below one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def find(self, stage: str, partition: str = WHOLE) -> Artifact | None:
+        """The artifact in force, None when the partition was never published."""
+        pointer = self.root / stage / partition / _POINTER
+        try:
+            raw = json.loads(pointer.read_text())
+        except FileNotFoundError:
+            return None
+        except json.JSONDecodeError as error:
+            raise DataError(f"{pointer} is not readable ({error.msg} at byte {error.pos}): delete it") from error
+        path = pointer.parent / raw["attempt"]
+        if not path.is_dir():
+            return None
+        return Artifact(
+            stage=stage,
+            partition=partition,
+            path=path,
+            stamp=Stamp.from_dict(raw["stamp"]),
+            digest=raw["digest"],
+            status=raw["status"],
+            info=raw["info"],
+        )
+
+    def get(self, stage: str, partition: str = WHOLE) -> Artifact:
+        """The artifact in force. Raises DataError naming the stage to materialize when there is none."""
+        found = self.find(stage, partition)
+        if found is None:
+            where = "" if partition == WHOLE else f" of {partition}"
+            raise DataError(f"{stage}{where} was never published: materialize it first (`alpha run`)")
+        return found
+
+    def partitions(self, stage: str) -> list[str]:
+        """Published partitions of a stage, sorted."""
+        return sorted(p.parent.name for p in self.root.glob(f"{stage}/*/{_POINTER}"))
+
+    @contextmanager
+    def attempt(self, stage: str, partition: str = WHOLE) -> Iterator[Path]:
+        """A fresh folder to write into; removed again when the block raises, kept for `publish` otherwise."""
+        folder = self.root / stage / partition / f"attempt-{secrets.token_hex(6)}"
+        folder.mkdir(parents=True)
+        try:
+            yield folder
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    def publish(
+        self, folder: Path, *, stamp: Stamp, status: str = "ok", info: dict[str, Any] | None = None
+    ) -> Artifact:
+        """Put an attempt in force: flush its files, then replace the pointer in one step.
+
+        Args:
+            folder: what `attempt` gave, complete.
+            stamp: what it was made from.
+            status: see Artifact.
+            info: free facts, not part of the digest.
+        """
+        _flush(folder)
+        parent = folder.parent
+        pointer = {
+            "attempt": folder.name,
+            "stamp": stamp.to_dict(),
+            "digest": digest_tree(folder),
+            "status": status,
+            "info": info or {},
+        }
+        write_atomically(parent / _POINTER, json.dumps(pointer, indent=1).encode())
+        self._forget_old(parent, keep=folder.name)
+        return self.get(parent.parent.name, parent.name)
+
+    def _forget_old(self, parent: Path, keep: str) -> None:
+        """Remove superseded attempts but the newest few, which open readers may still hold by name."""
+        others = [p for p in parent.glob("attempt-*") if p.name != keep]
+        others.sort(key=lambda p: p.stat().st_mtime_ns, reverse=True)
+        for old in others[_KEPT_ATTEMPTS - 1 :]:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace a file so that any reader, and any crash, sees the old or the new content and nothing else."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(6)}.tmp"
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+        _fsync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _flush(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as stream:
+                os.fsync(stream.fileno())
+    _fsync_folder(folder)
+
+
+def _fsync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

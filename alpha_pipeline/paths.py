@@ -1,0 +1,46 @@
+"""Where things lie. One root, everything below it; no other module spells a folder's name."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The folders of one installation.
+
+    Attributes:
+        root: holds `data/`, `dagster_home/` and, unless the project's own are used, `instruments/`.
+    """
+
+    root: Path
+
+    @classmethod
+    def locate(cls) -> "Workspace":
+        """The workspace named by the environment variable ALPHA_HOME, else the project's own folder."""
+        return cls(Path(os.environ.get("ALPHA_HOME", PROJECT)).resolve())
+
+    @property
+    def instruments(self) -> Path:
+        own = self.root / "instruments"
+        return own if own.is_dir() else PROJECT / "instruments"
+
+    @property
+    def dagster_home(self) -> Path:
+        return self.root / "dagster_home"
+
+    @property
+    def mlflow_artifacts(self) -> Path:
+        return self.root / "data" / "mlflow"
+
+    @property
+    def reports(self) -> Path:
+        return self.root / "data" / "reports"
+
+    def raw(self, instrument: str) -> Path:
+        return self.root / "data" / "raw" / instrument
+
+    def store(self, instrument: str) -> Path:
+        return self.root / "data" / "store" / instrument
