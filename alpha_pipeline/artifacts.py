@@ -4,13 +4,15 @@
     <store>/<stage>/<partition>/current.json    points at the attempt in force and says where it came from
 
 Replacing `current.json` is the only moment of publication. A process killed before it leaves the old artifact in
-force, and an attempt folder that nothing points at, which the next publication of that partition removes.
+force, and an attempt folder that nothing points at; a publication removes such leftovers a day later. The attempt
+that was in force before stays until the next publication, for readers that still hold it open by name.
 """
 
 import json
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +26,7 @@ WHOLE = "all"
 """Partition of a stage that is not divided by day."""
 
 _POINTER = "current.json"
-_KEPT_ATTEMPTS = 2
+_LEFTOVER_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,12 +66,9 @@ class ArtifactStore:
     def find(self, stage: str, partition: str = WHOLE) -> Artifact | None:
         """The artifact in force, None when the partition was never published."""
         pointer = self.root / stage / partition / _POINTER
-        try:
-            raw = json.loads(pointer.read_text())
-        except FileNotFoundError:
+        raw = _read_pointer(pointer)
+        if raw is None:
             return None
-        except json.JSONDecodeError as error:
-            raise DataError(f"{pointer} is not readable ({error.msg} at byte {error.pos}): delete it") from error
         path = pointer.parent / raw["attempt"]
         if not path.is_dir():
             return None
@@ -119,23 +118,18 @@ class ArtifactStore:
         """
         _flush(folder)
         parent = folder.parent
+        before = _read_pointer(parent / _POINTER) or {}
         pointer = {
             "attempt": folder.name,
+            "previous": before.get("attempt"),
             "stamp": stamp.to_dict(),
             "digest": digest_tree(folder),
             "status": status,
             "info": info or {},
         }
         write_atomically(parent / _POINTER, json.dumps(pointer, indent=1).encode())
-        self._forget_old(parent, keep=folder.name)
+        _forget_old(parent, pointer, superseded=before.get("previous"))
         return self.get(parent.parent.name, parent.name)
-
-    def _forget_old(self, parent: Path, keep: str) -> None:
-        """Remove superseded attempts but the newest few, which open readers may still hold by name."""
-        others = [p for p in parent.glob("attempt-*") if p.name != keep]
-        others.sort(key=lambda p: p.stat().st_mtime_ns, reverse=True)
-        for old in others[_KEPT_ATTEMPTS - 1 :]:
-            shutil.rmtree(old, ignore_errors=True)
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -151,6 +145,25 @@ def write_atomically(path: Path, data: bytes) -> None:
         _fsync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _read_pointer(pointer: Path) -> dict[str, Any] | None:
+    try:
+        return json.loads(pointer.read_text())
+    except FileNotFoundError:
+        return None
+    except json.JSONDecodeError as error:
+        raise DataError(f"{pointer} is not readable ({error.msg} at byte {error.pos}): delete it") from error
+
+
+def _forget_old(parent: Path, pointer: dict[str, Any], superseded: str | None) -> None:
+    """Remove the attempt before last, and what killed attempts left a day or more ago."""
+    if superseded:
+        shutil.rmtree(parent / superseded, ignore_errors=True)
+    for folder in parent.glob("attempt-*"):
+        age = time.time() - folder.stat().st_mtime
+        if folder.name not in (pointer["attempt"], pointer["previous"]) and age > _LEFTOVER_SECONDS:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _flush(folder: Path) -> None:

@@ -1,0 +1,102 @@
+"""One market's whole configuration: typed sections, read from `instruments/<name>.toml`, unknown keys refused.
+
+Each section is a frozen dataclass that lives beside the code it configures; this module only nests and loads them.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from alpha_core.errors import AlphaError, ConfigError
+from alpha_core.market.config import MarketConfig
+from alpha_core.rl.config import PolicyConfig
+from alpha_core.training.config import PerceptionConfig
+from alpha_pipeline.evaluation.config import GateConfig, GridConfig, WalkForwardConfig
+from alpha_pipeline.features.config import FeatureConfig
+from alpha_pipeline.fills.config import FillConfig
+from alpha_pipeline.ingest.config import QualityThresholds
+from alpha_pipeline.instrument import InstrumentSpec
+from alpha_pipeline.paths import Workspace
+from alpha_pipeline.simulator.config import SimulatorConfig
+
+
+class PipelineConfig(BaseModel):
+    """Everything that stages read.
+
+    Attributes:
+        instrument: what is traded and how its files name it.
+        simulator: present when the market is simulated rather than read from files of one's own.
+        seed: root of every random stream.
+        device: `cpu`, or `cuda` where a GPU is.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    instrument: InstrumentSpec
+    quality: QualityThresholds = Field(default_factory=QualityThresholds)
+    features: FeatureConfig = Field(default_factory=FeatureConfig)
+    market: MarketConfig = Field(default_factory=MarketConfig)
+    fills: FillConfig = Field(default_factory=FillConfig)
+    perception: PerceptionConfig = Field(default_factory=PerceptionConfig)
+    policy: PolicyConfig = Field(default_factory=PolicyConfig)
+    grid: GridConfig = Field(default_factory=GridConfig)
+    walk_forward: WalkForwardConfig = Field(default_factory=WalkForwardConfig)
+    gate: GateConfig = Field(default_factory=GateConfig)
+    simulator: SimulatorConfig | None = None
+    seed: int = Field(default=7, ge=0)
+    device: str = "cpu"
+
+    @property
+    def name(self) -> str:
+        return self.instrument.name
+
+
+def available(workspace: Workspace) -> list[str]:
+    """Names of the instruments that have a file."""
+    return sorted(path.stem for path in workspace.instruments.glob("*.toml"))
+
+
+def load(name: str, workspace: Workspace) -> PipelineConfig:
+    """Read `instruments/<name>.toml`; a key `base` names another instrument whose values it starts from.
+
+    Raises:
+        ConfigError: no such file, not TOML, an unknown key, or a value out of bounds; all problems at once.
+    """
+    path = workspace.instruments / f"{name}.toml"
+    try:
+        return PipelineConfig.model_validate(_read(path, workspace))
+    except ValidationError as error:
+        raise ConfigError(f"{path.name}: {'; '.join(_sentence(e) for e in error.errors())}") from error
+    except AlphaError as error:
+        raise type(error)(f"{path.name}: {error}") from error
+
+
+def _read(path: Path, workspace: Workspace) -> dict[str, Any]:
+    if not path.is_file():
+        known = ", ".join(available(workspace)) or "none"
+        raise ConfigError(f"no instrument named {path.stem!r} in {path.parent} (known: {known}): add {path.name}")
+    try:
+        raw = tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"is not valid TOML: {error}") from error
+    base = raw.pop("base", None)
+    return raw if base is None else _overlay(_read(path.with_name(f"{base}.toml"), workspace), raw)
+
+
+def _overlay(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = _overlay(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _sentence(error: Any) -> str:
+    where = ".".join(str(part) for part in error["loc"])
+    if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        return f"unknown key {where!r}, remove it or mend its spelling"
+    if error["type"] == "missing":
+        return f"{where} is missing"
+    return f"{where} was {error['input']!r}: {error['msg'].lower()}"
