@@ -41,6 +41,7 @@ class StageResult:
         figures: Plotly figures by title.
         checks: statements to enforce or to show.
         history: per-step metrics, name -> values by step.
+        status: `ok`, or a word that makes consumers leave the artifact out, such as `empty`.
     """
 
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class StageResult:
     figures: Mapping[str, "go.Figure"] = field(default_factory=dict)
     checks: Sequence[Check] = ()
     history: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    status: str = "ok"
 
     @property
     def failed(self) -> list[Check]:

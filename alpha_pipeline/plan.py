@@ -1,0 +1,54 @@
+"""What is stale and why. Answers come from stamps alone, so they agree whoever asks: CLI, sensor or page."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from alpha_core.errors import DataError
+from alpha_pipeline.artifacts import WHOLE
+from alpha_pipeline.provenance import differences
+from alpha_pipeline.stages.base import Scope, Stage, required_stamp
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stale:
+    """One partition that must be rebuilt.
+
+    Attributes:
+        stage: its stage.
+        partition: the day, or WHOLE.
+        reasons: every difference between what is stored and what is required.
+    """
+
+    stage: str
+    partition: str
+    reasons: Sequence[str]
+
+
+def stale_day(stages: Sequence[Stage], scope: Scope, day: str) -> list[Stale]:
+    """The stale per-day stages of one day, upstream first; whatever reads a stale one is stale with it."""
+    return _walk([s for s in stages if s.per_day], scope, day)
+
+
+def stale_whole(stages: Sequence[Stage], scope: Scope) -> list[Stale]:
+    """The stale undivided stages, upstream first, judged by the day artifacts as they are published now."""
+    return _walk([s for s in stages if not s.per_day], scope, WHOLE)
+
+
+def _walk(stages: Sequence[Stage], scope: Scope, partition: str) -> list[Stale]:
+    found: dict[str, Stale] = {}
+    for stage in stages:
+        reasons = [f"{e.stage} is rebuilt" for e in stage.upstream if e.stage in found] or _reasons(
+            stage, scope, partition
+        )
+        if reasons:
+            found[stage.name] = Stale(stage=stage.name, partition=partition, reasons=reasons)
+    return list(found.values())
+
+
+def _reasons(stage: Stage, scope: Scope, partition: str) -> list[str]:
+    stored = scope.store.find(stage.name, partition)
+    try:
+        required = required_stamp(stage, scope, partition)
+    except DataError as error:
+        return [str(error)]
+    return differences(stored.stamp if stored else None, required)

@@ -1,0 +1,210 @@
+"""What a stage is, and how one is run, stamped and published. Stages know files and numbers, not orchestration."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from alpha_core.errors import DataError
+from alpha_pipeline.artifacts import WHOLE, Artifact, ArtifactStore
+from alpha_pipeline.config import PipelineConfig
+from alpha_pipeline.provenance import Stamp, canonical_json, digest_file, digest_json
+from alpha_pipeline.results import StageResult
+
+
+class Days(StrEnum):
+    """Which partitions of an upstream stage a stage reads."""
+
+    SAME = "same"
+    WHOLE = "whole"
+    IN_SAMPLE = "in_sample"
+    OUT_OF_SAMPLE = "out_of_sample"
+    ALL = "all"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upstream:
+    """One edge of the graph.
+
+    Attributes:
+        stage: name of the stage that is read.
+        days: which of its partitions.
+        content: False for a gate that must have been passed but whose content does not enter the result.
+    """
+
+    stage: str
+    days: Days = Days.SAME
+    content: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """One market in one workspace: what every stage of a run shares.
+
+    Attributes:
+        config: the instrument's configuration.
+        store: where artifacts are published.
+        raw: folder with the instrument's raw files.
+        report: receives one line of progress at a time.
+    """
+
+    config: PipelineConfig
+    store: ArtifactStore
+    raw: Path
+    report: Callable[[str], None] = field(default=print)
+
+    @cached_property
+    def raw_files(self) -> dict[str, list[Path]]:
+        """Raw files by day. Raises InputError when the folder holds none of this instrument."""
+        from alpha_pipeline.ingest.source import discover
+
+        return discover(self.raw, self.config.instrument)
+
+    def raw_digests(self, day: str) -> dict[str, str]:
+        """Content digest of each raw file of a day; names and times do not count."""
+        return {f"raw/{i}": digest_file(p) for i, p in enumerate(self.raw_files.get(day, []))}
+
+    def usable_days(self) -> list[str]:
+        """Days whose cache is published and holds rows, oldest first."""
+        found = (self.store.find("fxcache", day) for day in self.store.partitions("fxcache"))
+        return [a.partition for a in found if a is not None and a.status == "ok"]
+
+    def days(self, which: Days) -> list[str]:
+        """Days of one part of the sample; the last `walk_forward.oos_days` are out of sample.
+
+        Raises:
+            DataError: fewer usable days than the out-of-sample part and one more.
+        """
+        usable, held_out = self.usable_days(), self.config.walk_forward.oos_days
+        if which is Days.ALL:
+            return usable
+        if len(usable) <= held_out:
+            raise DataError(
+                f"{self.config.name} has {len(usable)} usable days, must be more than walk_forward.oos_days = "
+                f"{held_out}: add raw files or hold out fewer days"
+            )
+        return usable[:-held_out] if which is Days.IN_SAMPLE else usable[-held_out:]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageContext:
+    """What one run of one stage sees.
+
+    Attributes:
+        scope: see Scope.
+        partition: the day, or WHOLE.
+        out: folder to write into.
+    """
+
+    scope: Scope
+    partition: str
+    out: Path
+
+    @property
+    def config(self) -> PipelineConfig:
+        return self.scope.config
+
+    @property
+    def store(self) -> ArtifactStore:
+        return self.scope.store
+
+    def upstream(self, stage: str, partition: str = WHOLE) -> Path:
+        """Folder of a published upstream artifact."""
+        return self.store.get(stage, partition).path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One box of the pipeline.
+
+    Attributes:
+        name: noun, also the asset's name.
+        description: what a person reads on the page.
+        group: heading under which the page shows it.
+        kinds: technologies, shown as badges.
+        per_day: whether days are its partitions.
+        upstream: what it reads.
+        version: version of its logic, as a function because some are derived from code.
+        settings: the part of the configuration it reads.
+        run: the one function.
+        checks: names of the checks that `run` returns, with True for those that stop what lies downstream.
+    """
+
+    name: str
+    description: str
+    group: str
+    kinds: frozenset[str]
+    per_day: bool
+    upstream: Sequence[Upstream]
+    version: Callable[[PipelineConfig], str]
+    settings: Callable[[PipelineConfig], Any]
+    run: Callable[[StageContext], StageResult]
+    checks: Mapping[str, bool] = field(default_factory=dict)
+
+
+def required_stamp(stage: Stage, scope: Scope, partition: str) -> Stamp:
+    """The stamp a rebuild would carry now.
+
+    Raises:
+        DataError: an upstream artifact was never published.
+    """
+    inputs = {} if stage.upstream else scope.raw_digests(partition)
+    for edge in stage.upstream:
+        if edge.content:
+            inputs |= {f"{edge.stage}/{p}": scope.store.get(edge.stage, p).digest for p in _read(edge, scope, partition)}
+    return Stamp(code=stage.version(scope.config), config=digest_json(stage.settings(scope.config)), inputs=inputs)
+
+
+def _read(edge: Upstream, scope: Scope, partition: str) -> list[str]:
+    if edge.days is Days.SAME:
+        return [partition]
+    return [WHOLE] if edge.days is Days.WHOLE else scope.days(edge.days)
+
+
+def execute(stage: Stage, scope: Scope, partition: str, info: dict[str, Any]) -> tuple[StageResult, Artifact]:
+    """Run a stage and publish what it made; on any error the artifact in force stays as it was.
+
+    Args:
+        stage: which.
+        scope: where.
+        partition: the day, or WHOLE.
+        info: free facts to keep beside the artifact, such as the orchestrator's run id.
+
+    Returns:
+        The result for people and the published artifact.
+    """
+    lock = scope.store.root / stage.name / f".{partition}.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(lock), scope.store.attempt(stage.name, partition) as out:
+        stamp = required_stamp(stage, scope, partition)
+        result = stage.run(StageContext(scope=scope, partition=partition, out=out))
+        _write_result(result, out)
+        status = "rejected" if any(c.blocking for c in result.failed) else result.status
+        return result, scope.store.publish(out, stamp=stamp, status=status, info=info)
+
+
+def _write_result(result: StageResult, out: Path) -> None:
+    """Store what people see: `result.json`, tables as Parquet, figures as Plotly JSON."""
+    summary = {
+        "status": result.status,
+        "metrics": dict(result.metrics),
+        "params": dict(result.params),
+        "checks": list(result.checks),
+        "tables": list(result.tables),
+        "figures": list(result.figures),
+    }
+    (out / "result.json").write_text(json.dumps(json.loads(canonical_json(summary)), indent=1))
+    for name, table in result.tables.items():
+        table.write_parquet(_named(out / "tables", f"{name}.parquet"))
+    for name, figure in result.figures.items():
+        _named(out / "figures", f"{name}.json").write_text(figure.to_json())
+
+
+def _named(folder: Path, name: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    return folder / name
