@@ -1,0 +1,1 @@
+"""From raw market-data files to the canonical snapshot and trade tables."""
