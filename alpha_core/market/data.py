@@ -1,5 +1,6 @@
 """What the environment replays: the read-only tensors of one or more cached days."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 import torch
@@ -35,6 +36,8 @@ class MarketData:
         segment: [R] int32, identity of the contiguous stretch a row belongs to (unique across days).
         day: [R] int32, index of the trading day a row belongs to.
         seconds: [R] float32, time from this row to the next one in seconds; 0 on the last row of a segment.
+        second_of_day: [R] float32, seconds since UTC midnight of the row's ts, in [0, 86 400]
+            (86 400 itself only by float32 rounding).
         features: [R, 40] float32, unnormalised, columns named by `feature_names`.
         feature_names: names of the 40 columns.
         alpha: [R] float32, the perception's logit at the trading horizon; zeros before it is trained.
@@ -46,12 +49,14 @@ class MarketData:
     segment: Tensor
     day: Tensor
     seconds: Tensor
+    second_of_day: Tensor
     features: Tensor
     feature_names: tuple[str, ...]
     alpha: Tensor
 
     @property
     def rows(self) -> int:
+        """R, the number of decision points."""
         return self.mid2.shape[0]
 
     def column(self, name: str) -> Tensor:
@@ -72,6 +77,6 @@ class MarketData:
         """The same rows on another device."""
         return self._map(lambda t: t.to(device))
 
-    def _map(self, apply) -> "MarketData":
+    def _map(self, apply: Callable[[Tensor], Tensor]) -> "MarketData":
         parts = {f.name: getattr(self, f.name) for f in fields(self)}
         return MarketData(**{k: apply(v) if isinstance(v, Tensor) else v for k, v in parts.items()})
