@@ -1,0 +1,1 @@
+"""Grid, walk-forward folds, statistics and the out-of-sample gate: numbers in, numbers out."""
