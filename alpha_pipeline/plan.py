@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from alpha_core.errors import DataError
 from alpha_pipeline.artifacts import WHOLE
 from alpha_pipeline.provenance import differences
-from alpha_pipeline.stages.base import Scope, Stage, required_stamp
+from alpha_pipeline.stages.base import Days, Scope, Stage, required_stamp
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,10 @@ class Stale:
 
 
 def stale_day(stages: Sequence[Stage], scope: Scope, day: str) -> list[Stale]:
-    """The stale per-day stages of one day, upstream first; whatever reads a stale one is stale with it."""
+    """The stale per-day stages of one day, upstream first; whatever reads a stale one is stale with it.
+
+    What lies behind a rejected artifact that is itself up to date is blocked, not stale.
+    """
     return _walk([s for s in stages if s.per_day], scope, day)
 
 
@@ -37,12 +40,20 @@ def stale_whole(stages: Sequence[Stage], scope: Scope) -> list[Stale]:
 def _walk(stages: Sequence[Stage], scope: Scope, partition: str) -> list[Stale]:
     found: dict[str, Stale] = {}
     for stage in stages:
+        if _blocked(stage, scope, partition, found):
+            continue
         reasons = [f"{e.stage} is rebuilt" for e in stage.upstream if e.stage in found] or _reasons(
             stage, scope, partition
         )
         if reasons:
             found[stage.name] = Stale(stage=stage.name, partition=partition, reasons=reasons)
     return list(found.values())
+
+
+def _blocked(stage: Stage, scope: Scope, partition: str, found: dict[str, Stale]) -> bool:
+    same = [e.stage for e in stage.upstream if e.days is Days.SAME and e.stage not in found]
+    stored = (scope.store.find(name, partition) for name in same)
+    return any(artifact is not None and artifact.status == "rejected" for artifact in stored)
 
 
 def _reasons(stage: Stage, scope: Scope, partition: str) -> list[str]:

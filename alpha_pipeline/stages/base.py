@@ -156,8 +156,13 @@ def required_stamp(stage: Stage, scope: Scope, partition: str) -> Stamp:
     inputs = {} if stage.upstream else scope.raw_digests(partition)
     for edge in stage.upstream:
         if edge.content:
-            inputs |= {f"{edge.stage}/{p}": scope.store.get(edge.stage, p).digest for p in _read(edge, scope, partition)}
-    return Stamp(code=stage.version(scope.config), config=digest_json(stage.settings(scope.config)), inputs=inputs)
+            inputs |= {
+                f"{edge.stage}/{p}": scope.store.get(edge.stage, p).digest
+                for p in _read(edge, scope, partition)
+            }
+    return Stamp(
+        code=stage.version(scope.config), config=digest_json(stage.settings(scope.config)), inputs=inputs
+    )
 
 
 def _read(edge: Upstream, scope: Scope, partition: str) -> list[str]:

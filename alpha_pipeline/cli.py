@@ -1,0 +1,151 @@
+"""The command `alpha`: what people type. Parses, calls one function, prints; heavy libraries load only when needed.
+
+Exit codes: 0 done, and the verdict where there is one is PASS; 3 the verdict is FAIL; 1 an error, told in one
+sentence; 2 the command line is wrong.
+"""
+
+import contextlib
+import dataclasses
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from alpha_core.errors import AlphaError
+from alpha_pipeline.paths import Workspace
+
+EXIT_ERROR, EXIT_FAIL_VERDICT = 1, 3
+
+app = typer.Typer(
+    help="From ten-level order-book files to a trading policy and a verdict one can defend.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+console = Console(stderr=True, highlight=False)
+
+
+@dataclasses.dataclass
+class _Options:
+    debug: bool = False
+
+
+_options = _Options()
+
+
+@app.callback()
+def _shared(debug: Annotated[bool, typer.Option(help="Show tracebacks.")] = False) -> None:
+    _options.debug = debug
+
+
+@app.command()
+def run(
+    instrument: Annotated[str, typer.Option(help="Name of a file in instruments/, without .toml.")] = "demo",
+    raw: Annotated[
+        Path | None, typer.Option(help="Folder with raw files; data/raw/<instrument> if not given.")
+    ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="The simulated market that ships with the product.")
+    ] = False,
+    null: Annotated[bool, typer.Option("--null", help="With --demo: the same market without alpha.")] = False,
+    until: Annotated[str | None, typer.Option(help="Stop after this stage, for example fxcache.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> None:
+    """Bring the whole pipeline up to date for one instrument and print the verdict."""
+    from alpha_pipeline.run import run_market
+
+    if demo or null:
+        instrument = "demo-null" if null else "demo"
+    outcome = run_market(instrument, Workspace.locate(), raw=raw, until=until, say=_say)
+    if as_json:
+        print(json.dumps(outcome.to_dict(), indent=1))
+    else:
+        print(outcome.text())
+    raise typer.Exit(outcome.exit_code)
+
+
+@app.command()
+def ui(
+    port: Annotated[int, typer.Option(help="Port of the Dagster page.")] = 3000,
+    mlflow_port: Annotated[int, typer.Option(help="Port of the MLflow page.")] = 5000,
+) -> None:
+    """Serve the Dagster page, its daemon and MLflow on loopback until interrupted."""
+    from alpha_pipeline.ui import run_ui
+
+    raise typer.Exit(run_ui(Workspace.locate().root, dagster_port=port, mlflow_port=mlflow_port))
+
+
+@app.command()
+def simulate(
+    out: Annotated[Path, typer.Argument(help="Folder to write DBN files into.")],
+    instrument: Annotated[str, typer.Option(help="An instrument with a [simulator] section.")] = "demo",
+) -> None:
+    """Write the days of a simulated market as genuine MBP-10 DBN files."""
+    from alpha_pipeline.config import load
+    from alpha_pipeline.run import ensure_market
+
+    for path in ensure_market(load(instrument, Workspace.locate()), out, say=_say):
+        print(path)
+
+
+@app.command()
+def status(
+    instrument: Annotated[str, typer.Option(help="Name of a file in instruments/, without .toml.")] = "demo",
+    raw: Annotated[Path | None, typer.Option(help="Folder with raw files.")] = None,
+) -> None:
+    """Say which artifacts are stale, and why. Runs nothing."""
+    from alpha_pipeline.run import stale_of
+
+    stale = stale_of(instrument, Workspace.locate(), raw=raw)
+    for entry in stale:
+        print(f"{entry.stage} {entry.partition}: {'; '.join(entry.reasons)}")
+    if not stale:
+        print("everything is up to date")
+
+
+@app.command()
+def instruments() -> None:
+    """List the markets that have a configuration file."""
+    from alpha_pipeline.config import available
+
+    for name in available(Workspace.locate()):
+        print(name)
+
+
+class _Progress(logging.Handler):
+    """Shows what stages report while they run."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _say(f"  {record.getMessage()}")
+
+
+def _say(line: str) -> None:
+    console.print(line, markup=False)
+
+
+@contextlib.contextmanager
+def _one_sentence() -> Iterator[None]:
+    """Errors of the caller's become one sentence and exit code 1; others too, unless tracebacks are wanted."""
+    try:
+        yield
+    except AlphaError as error:
+        if _options.debug:
+            raise
+        console.print(f"error: {error}", markup=False, style="red")
+        sys.exit(EXIT_ERROR)
+
+
+def main(arguments: Sequence[str] | None = None) -> Any:
+    """Entry point of the console script."""
+    warnings.simplefilter("ignore")
+    progress = logging.getLogger("alpha.progress")
+    progress.setLevel(logging.INFO)
+    progress.propagate = False
+    progress.handlers = [_Progress()]
+    with _one_sentence():
+        return app(args=arguments)

@@ -1,0 +1,133 @@
+"""Runs the asset graph in this process, recorded in the same Dagster instance that the page shows.
+
+Belongs here: which partitions run, in which order, and what came of each. Does not: what a stage computes.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from alpha_pipeline.artifacts import WHOLE
+from alpha_pipeline.assets.factory import PIPELINE_RUN_TAG
+from alpha_pipeline.definitions import build_defs
+from alpha_pipeline.launched import Launched
+from alpha_pipeline.partitions import day_partitions
+from alpha_pipeline.paths import Workspace
+from alpha_pipeline.plan import Stale, stale_day, stale_whole
+from alpha_pipeline.stages.base import Days, Scope, Stage
+
+_QUIET = {"loggers": {"progress": {}}}
+
+
+def launch(
+    scope: Scope, workspace: Workspace, stages: Sequence[Stage], say: Callable[[str], None]
+) -> Launched:
+    """Bring the given stages up to date: day by day, then the undivided ones in one run.
+
+    A failing day is reported and the others go on. Nothing that is up to date runs.
+
+    Args:
+        scope: the market.
+        workspace: holds the Dagster instance.
+        stages: which, upstream first.
+        say: receives lines for people.
+    """
+    started, done = time.monotonic(), Launched()
+    with _instance(workspace) as instance:
+        runner = _Runner(scope, workspace, instance, say, done)
+        days = sorted(scope.raw_files)
+        instance.add_dynamic_partitions(day_partitions(scope.config.name).name or "", days)
+        for number, day in enumerate(days, start=1):
+            runner.bring_up_to_date(
+                [s for s in stages if s.per_day],
+                stale_day(stages, scope, day),
+                day,
+                f"{number}/{len(days)} {day}",
+            )
+        whole = [s for s in stages if not s.per_day]
+        if whole:
+            scope.days(Days.IN_SAMPLE)
+            runner.bring_up_to_date(whole, stale_whole(stages, scope), WHOLE, "research")
+    done.seconds = time.monotonic() - started
+    return done
+
+
+class _Runner:
+    """Runs stale stages of one partition at a time and keeps the books."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        workspace: Workspace,
+        instance: dg.DagsterInstance,
+        say: Callable[[str], None],
+        done: Launched,
+    ) -> None:
+        self.scope, self.instance, self.say, self.done = scope, instance, say, done
+        defs = build_defs(workspace, [scope.config.name], {scope.config.name: scope.raw})
+        self.job = defs.resolve_implicit_global_asset_job_def()
+        self.tags = {PIPELINE_RUN_TAG: time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(2)}
+
+    def bring_up_to_date(
+        self, stages: Sequence[Stage], stale: Sequence[Stale], partition: str, label: str
+    ) -> None:
+        names = [s.stage for s in stale]
+        self.done.fresh += [(s.name, partition) for s in stages if s.name not in names]
+        if not stale:
+            self.say(f"{label}: up to date")
+            return
+        started = time.monotonic()
+        result = self._execute(names, partition)
+        if result.success:
+            self.done.built += [(name, partition) for name in names]
+            self.say(f"{label}: built {', '.join(names)} in {time.monotonic() - started:.1f} s")
+        else:
+            self.done.failed[partition] = _reason(result)
+            self.say(f"{label}: FAILED, {self.done.failed[partition]}")
+
+    def _execute(self, names: Sequence[str], partition: str) -> dg.ExecuteInProcessResult:
+        return self.job.execute_in_process(
+            instance=self.instance,
+            run_config=_QUIET,
+            partition_key=None if partition == WHOLE else partition,
+            asset_selection=[dg.AssetKey([self.scope.config.name, name]) for name in names],
+            tags=self.tags,
+            raise_on_error=False,
+        )
+
+
+def _reason(result: Any) -> str:
+    """The sentence of the first failed step, or the first failed blocking check."""
+    for event in result.all_events:
+        if event.is_step_failure:
+            data = event.step_failure_data
+            if data.user_failure_data and data.user_failure_data.description:
+                return data.user_failure_data.description
+            return data.error.message.strip() if data.error else "a step failed"
+    return "a step failed"
+
+
+@contextmanager
+def _instance(workspace: Workspace) -> Iterator[dg.DagsterInstance]:
+    home = _dagster_home(workspace)
+    os.environ["DAGSTER_HOME"] = str(home)
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        yield instance
+
+
+def _dagster_home(workspace: Workspace) -> Path:
+    """The instance's folder; a workspace away from the project starts with the project's instance settings."""
+    from alpha_pipeline.paths import PROJECT
+
+    home = workspace.dagster_home
+    settings = home / "dagster.yaml"
+    if not settings.exists():
+        home.mkdir(parents=True, exist_ok=True)
+        settings.write_text((PROJECT / "dagster_home" / "dagster.yaml").read_text())
+    return home

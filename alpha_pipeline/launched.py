@@ -1,0 +1,20 @@
+"""What bringing a graph up to date did, in plain words for people and machines."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(kw_only=True)
+class Launched:
+    """What a launch did.
+
+    Attributes:
+        built: stage and partition of everything that ran and succeeded.
+        fresh: stage and partition of everything that was up to date.
+        failed: partition to the one sentence that says why.
+        seconds: wall time.
+    """
+
+    built: list[tuple[str, str]] = field(default_factory=list)
+    fresh: list[tuple[str, str]] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0

@@ -1,0 +1,166 @@
+"""`alpha run`: from an instrument's name to a verdict, doing only what is stale."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alpha_core.errors import AlphaError, ConfigError
+from alpha_pipeline.artifacts import ArtifactStore, write_atomically
+from alpha_pipeline.config import PipelineConfig, load
+from alpha_pipeline.paths import Workspace
+from alpha_pipeline.plan import Stale, stale_day, stale_whole
+from alpha_pipeline.provenance import canonical_json, digest_file, digest_json
+from alpha_pipeline.stages import STAGES
+from alpha_pipeline.stages.base import Days, Scope, Stage
+from alpha_pipeline.verdict import Verdict, published_verdict
+
+if TYPE_CHECKING:
+    from alpha_pipeline.launch import Launched
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOutcome:
+    """What `alpha run` tells.
+
+    Attributes:
+        instrument: name of the market.
+        launched: what was built, what was up to date, what failed.
+        verdict: None when the run stopped before the gate.
+    """
+
+    instrument: str
+    launched: "Launched"
+    verdict: Verdict | None
+
+    @property
+    def exit_code(self) -> int:
+        """See alpha_pipeline.cli."""
+        if self.launched.failed and self.verdict is None:
+            return 1
+        return 0 if self.verdict is None or self.verdict.passed else 3
+
+    def to_dict(self) -> dict[str, Any]:
+        verdict = self.verdict.to_dict() if self.verdict else None
+        return {"instrument": self.instrument, "verdict": verdict} | asdict(self.launched)
+
+    def text(self) -> str:
+        done = self.launched
+        lines = [
+            f"{len(done.built)} built, {len(done.fresh)} up to date, {len(done.failed)} failed, {done.seconds:.0f} s"
+        ]
+        lines += [f"failed {partition}: {why}" for partition, why in done.failed.items()]
+        return "\n".join(lines + ([self.verdict.text()] if self.verdict else []))
+
+
+def run_market(
+    instrument: str,
+    workspace: Workspace,
+    *,
+    raw: Path | None,
+    until: str | None,
+    say: Callable[[str], None],
+) -> RunOutcome:
+    """Bring an instrument's stages up to date and read its verdict.
+
+    Args:
+        instrument: name of a configuration file.
+        workspace: where everything lies.
+        raw: folder of raw files, None for the default one.
+        until: last stage to run, None for all.
+        say: receives lines of progress.
+
+    Raises:
+        AlphaError: the input or the configuration cannot serve; in one sentence.
+    """
+    scope = scope_of(instrument, workspace, raw=raw, say=say)
+    if scope.config.simulator is not None and raw is None:
+        ensure_market(scope.config, scope.raw, say=say)
+    stages = _until(until)
+    done = _launch_if_stale(scope, workspace, stages, say)
+    reached = any(stage.name == "oos_gate" for stage in stages)
+    broken = "all" in done.failed
+    verdict = published_verdict(scope.store) if reached and not broken else None
+    return RunOutcome(instrument=instrument, launched=done, verdict=verdict)
+
+
+def scope_of(
+    instrument: str, workspace: Workspace, *, raw: Path | None, say: Callable[[str], None] = print
+) -> Scope:
+    """What the stages of an instrument share; the folder of raw files must exist."""
+    folder = raw.resolve() if raw is not None else workspace.raw(instrument)
+    if raw is not None and not folder.is_dir():
+        raise ConfigError(f"--raw was {raw}, must be an existing folder with MBP-10 files")
+    config = load(instrument, workspace)
+    return Scope(config=config, store=ArtifactStore(workspace.store(instrument)), raw=folder, report=say)
+
+
+def stale_of(instrument: str, workspace: Workspace, *, raw: Path | None) -> list[Stale]:
+    """Everything that `alpha run` would rebuild now."""
+    scope = scope_of(instrument, workspace, raw=raw)
+    found = [entry for day in sorted(scope.raw_files) for entry in stale_day(STAGES, scope, day)]
+    return found + stale_whole(STAGES, scope)
+
+
+def ensure_market(config: PipelineConfig, folder: Path, *, say: Callable[[str], None]) -> list[Path]:
+    """Write the days of a simulated market unless the very same ones lie there already.
+
+    Args:
+        config: an instrument with a simulator section.
+        folder: where the DBN files go; `simulation.json` beside them says what made them.
+        say: receives lines of progress.
+    """
+    if config.simulator is None:
+        raise ConfigError(
+            f"{config.name} has no [simulator] section, so no market to simulate: name one that has"
+        )
+    from alpha_pipeline.simulator import VERSION, simulate_days
+
+    record = folder / "simulation.json"
+    identity = digest_json([config.simulator, config.instrument, VERSION])
+    present = sorted(folder.glob("*.dbn.zst"))
+    if record.is_file() and _describe(identity, present) == record.read_text():
+        return present
+    say(f"simulating {config.simulator.days} days of {config.name} into {folder}")
+    folder.mkdir(parents=True, exist_ok=True)
+    written = simulate_days(config.simulator, config.instrument, folder)
+    for stray in set(present) - set(written):
+        stray.unlink()
+    write_atomically(record, _describe(identity, sorted(written)).encode())
+    return written
+
+
+def _describe(identity: str, files: Sequence[Path]) -> str:
+    return canonical_json({"identity": identity, "files": {p.name: digest_file(p) for p in files}})
+
+
+def _until(name: str | None) -> list[Stage]:
+    names = [stage.name for stage in STAGES]
+    if name is None:
+        return list(STAGES)
+    if name not in names:
+        raise ConfigError(f"--until was {name!r}, must be one of {', '.join(names)}")
+    return list(STAGES[: names.index(name) + 1])
+
+
+def _launch_if_stale(
+    scope: Scope, workspace: Workspace, stages: Sequence[Stage], say: Callable[[str], None]
+) -> "Launched":
+    """Ask the stamps first: an answer of `all up to date` needs no orchestrator to be loaded."""
+    from alpha_pipeline.launched import Launched
+
+    days = sorted(scope.raw_files)
+    say(f"{scope.config.name}: {len(days)} days in {scope.raw}")
+    whole = [s for s in stages if not s.per_day]
+    stale = [entry for day in days for entry in stale_day(stages, scope, day)]
+    if not stale and not (whole and stale_whole(whole, scope)):
+        fresh = [(s.name, p) for s in stages for p in (days if s.per_day else ["all"])]
+        return Launched(fresh=fresh)
+    from alpha_pipeline.launch import launch
+
+    done = launch(scope, workspace, stages, say)
+    if whole and len(done.failed) == len(days):
+        raise AlphaError(f"every day failed; the first: {next(iter(done.failed.values()))}")
+    if whole:
+        scope.days(Days.IN_SAMPLE)
+    return done

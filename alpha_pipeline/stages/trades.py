@@ -1,0 +1,51 @@
+"""The trade tape of one day, checked and summed up."""
+
+import polars as pl
+
+from alpha_pipeline.results import StageResult
+from alpha_pipeline.schemas import validate
+from alpha_pipeline.stages.base import Stage, StageContext, Upstream
+
+VERSION = "1"
+
+
+def run(context: StageContext) -> StageResult:
+    """Publish the trades that ingestion found, after their schema has been checked."""
+    import plotly.graph_objects as go
+
+    source = context.upstream("mbp10_snapshots", context.partition) / "trades.arrow"
+    trades = pl.read_ipc(source, memory_map=False)
+    trades.write_ipc(context.out / "trades.arrow", compression="lz4")
+    by_hour = (
+        trades.group_by(pl.col("ts_recv").dt.truncate("1h").alias("hour"))
+        .agg(trades=pl.len(), volume=pl.col("size").sum(), signed=(pl.col("size") * pl.col("aggressor")).sum())
+        .sort("hour")
+    )
+    figure = go.Figure(go.Bar(x=by_hour["hour"].dt.strftime("%H:%M").to_list(), y=by_hour["volume"].to_list()))
+    figure.update_layout(title="Traded volume by hour (UTC)", xaxis_title="hour", yaxis_title="lots")
+    size = trades["size"].cast(pl.Int64)
+    return StageResult(
+        metrics={
+            "rows": float(trades.height),
+            "volume_lots": float(size.sum()),
+            "signed_volume_lots": float((size * trades["aggressor"]).sum()),
+            "unknown_aggressor": float((trades["aggressor"] == 0).sum()),
+        },
+        tables={"volume_by_hour": by_hour},
+        figures={"volume_by_hour": figure} if trades.height else {},
+        checks=validate("trades", trades),
+    )
+
+
+STAGE = Stage(
+    name="trades",
+    description="Every trade of the day with its aggressor and the touch it met.",
+    group="market_data",
+    kinds=frozenset({"polars"}),
+    per_day=True,
+    upstream=(Upstream(stage="mbp10_snapshots"),),
+    version=lambda _: VERSION,
+    settings=lambda _: None,
+    run=run,
+    checks={"trades_schema": True},
+)
