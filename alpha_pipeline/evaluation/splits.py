@@ -171,7 +171,8 @@ def split_training(line: Timeline, rows: RowRange, config: WalkForwardConfig) ->
             raise DataError(
                 f"no {name} row is left of rows {rows.start}..{rows.stop} after purging "
                 f"{config.purge_rows} rows, {config.purge_snapshots} snapshots and {config.purge_sessions} "
-                "sessions: add days, or lower walk_forward.purge_rows, walk_forward.purge_sessions or walk_forward.folds"
+                "sessions: add days, or lower walk_forward.purge_rows, walk_forward.purge_sessions "
+                "or walk_forward.folds"
             )
     return train, validation
 
