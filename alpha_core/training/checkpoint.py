@@ -1,7 +1,7 @@
 """A checkpoint is a folder: weights in a safetensors file and one JSON document that names them.
 
-Never pickle. A file is published by writing a temporary one beside it, fsync, rename, fsync of the folder. The
-document is renamed last and the weights carry their digest in their name, so that a process killed at any
+Never pickle. A file is published by writing a temporary one beside it, fsync, rename, fsync of the folder.
+The document is renamed last and the weights carry their digest in their name, so that a process killed at any
 instruction leaves the old pair or the new one. A second writer of the same folder waits for the first.
 """
 

@@ -1,0 +1,26 @@
+"""First weights from a generator passed in, so that building a model never touches the global stream."""
+
+import math
+
+import torch
+from torch import Generator, Tensor, nn
+
+
+def uniform(*shape: int, bound: float, generator: Generator) -> nn.Parameter:
+    """Parameter drawn from U(-bound, bound), float32 on the host."""
+    return nn.Parameter((2 * torch.rand(*shape, generator=generator) - 1) * bound)
+
+
+def linear(inputs: int, outputs: int, *, generator: Generator, bias: bool = True) -> nn.Linear:
+    """A linear layer with weights from U(-1, 1) / sqrt(inputs) and no bias at first."""
+    # Built without memory, because nn.Linear draws its first weights from the global stream.
+    layer = nn.Linear(inputs, outputs, bias=bias, device="meta")
+    layer.weight = uniform(outputs, inputs, bound=1 / math.sqrt(inputs), generator=generator)
+    if bias:
+        layer.bias = nn.Parameter(torch.zeros(outputs))
+    return layer
+
+
+def full_precision(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Half-precision tensors as float32, others untouched: recurrent state is never kept in half."""
+    return tuple(t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in tensors)

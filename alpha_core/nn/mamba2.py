@@ -1,0 +1,168 @@
+"""Mamba2 block: a selective state-space layer with three evaluation modes that agree."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn.functional import rms_norm, silu, softplus
+
+from alpha_core.cuda.ssd import ssd_scan
+from alpha_core.nn.initial import full_precision, linear, uniform
+
+TAPS = 4
+"""Width of the causal depthwise convolution."""
+
+STEP_RANGE = (1e-3, 1e-1)
+"""First step sizes are spread log-uniformly over it (Dao & Gu 2024)."""
+
+FIRST_CLOCK_RATE = 0.1
+"""First multiple of log1p(elapsed seconds) that the continuous-time option adds to the step size."""
+
+
+class MambaState(NamedTuple):
+    """What a row leaves to the next: the last inputs of the convolution and the recurrent state."""
+
+    taps: Tensor  # [B, TAPS - 1, C]
+    ssm: Tensor  # [B, H, P, N]
+
+
+def inverse_softplus(y: Tensor) -> Tensor:
+    """x with softplus(x) = y, for y > 0."""
+    return y + torch.log(-torch.expm1(-y))
+
+
+def causal_convolution(
+    x: Tensor, weight: Tensor, bias: Tensor, taps: Tensor, reset: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Depthwise convolution over time that sees only rows since the last reset.
+
+    Args:
+        x: [B, T, C].
+        weight: [C, W], the newest row last.
+        bias: [C].
+        taps: [B, W - 1, C] the rows before.
+        reset: [B, T] bool or None.
+
+    Returns:
+        y [B, T, C] and the next taps.
+    """
+    T, W = x.shape[1], weight.shape[1]
+    padded = torch.cat((taps, x), dim=1)
+    age = None if reset is None else _rows_since_reset(reset, W)
+    y = torch.addcmul(bias, x, weight[:, W - 1])
+    for lag in range(1, W):
+        past = padded[:, W - 1 - lag : W - 1 - lag + T]
+        if age is not None:
+            past = past.masked_fill((age < lag)[..., None], 0.0)
+        y = torch.addcmul(y, past, weight[:, W - 1 - lag])
+    last = padded[:, T:]
+    if age is not None:
+        # The oldest of the W - 1 kept rows is W - 2 rows before the last one.
+        lags = torch.arange(W - 2, -1, -1, device=x.device)
+        last = last.masked_fill((age[:, -1:] < lags)[..., None], 0.0)
+    return y, last
+
+
+def _rows_since_reset(reset: Tensor, limit: int) -> Tensor:
+    """[B, T] int64: 0 on a reset row, 1 after it, ...; at least `limit` before the first reset."""
+    index = torch.arange(reset.shape[1], device=reset.device)
+    return index - torch.where(reset, index, -limit).cummax(1).values
+
+
+class Mamba2(nn.Module):
+    """Mamba2 block with residual (Dao & Gu 2024, arXiv 2405.21060); one group, scalar A per head.
+
+    Args:
+        width: D of input and output.
+        expand: inner width is expand x width.
+        heads: H; must divide the inner width.
+        state: N.
+        chunk: rows of the parallel form evaluated together.
+        continuous_time: let the step size grow with log1p of the elapsed seconds.
+        generator: source of the first weights.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        expand: int,
+        heads: int,
+        state: int,
+        chunk: int,
+        continuous_time: bool,
+        generator: Generator,
+    ) -> None:
+        super().__init__()
+        self.inner, self.heads, self.states, self.chunk = expand * width, heads, state, chunk
+        self.channels = self.inner + 2 * state
+        self.in_proj = linear(width, self.inner + self.channels + heads, bias=False, generator=generator)
+        self.conv_weight = uniform(self.channels, TAPS, bound=1 / math.sqrt(TAPS), generator=generator)
+        self.conv_bias = nn.Parameter(torch.zeros(self.channels))
+        self.a_log = nn.Parameter(torch.log(1 + 15 * torch.rand(heads, generator=generator)))
+        low, high = map(math.log, STEP_RANGE)
+        first = torch.exp(low + (high - low) * torch.rand(heads, generator=generator))
+        self.dt_bias = nn.Parameter(inverse_softplus(first))
+        self.d = nn.Parameter(torch.ones(heads))
+        clock = inverse_softplus(torch.full((heads,), FIRST_CLOCK_RATE))
+        self.clock = nn.Parameter(clock) if continuous_time else None
+        self.norm_weight = nn.Parameter(torch.ones(self.inner))
+        self.out_proj = linear(self.inner, width, bias=False, generator=generator)
+
+    def initial_state(self, batch: int) -> MambaState:
+        """Zeros."""
+        zeros = self.conv_weight.new_zeros
+        head_width = self.inner // self.heads
+        return MambaState(
+            zeros(batch, TAPS - 1, self.channels), zeros(batch, self.heads, head_width, self.states)
+        )
+
+    def forward(
+        self, x: Tensor, seconds: Tensor, state: MambaState | None = None, reset: Tensor | None = None
+    ) -> tuple[Tensor, MambaState]:
+        """A whole sequence.
+
+        Args:
+            x: [B, T, D].
+            seconds: [B, T] since the previous row; read by the continuous-time option only.
+            state: left by the rows before; None for zeros.
+            reset: [B, T] bool, True where a row starts afresh.
+
+        Returns:
+            y [B, T, D] and the last state.
+        """
+        state = self.initial_state(x.shape[0]) if state is None else state
+        z, xbc, step = self.in_proj(x).split((self.inner, self.channels, self.heads), dim=-1)
+        with torch.autocast(x.device.type, enabled=False):
+            xbc, step, weight, bias = full_precision(xbc, step, self.conv_weight, self.conv_bias)
+            xbc, taps = causal_convolution(xbc, weight, bias, state.taps, reset)
+            inner, b, c = silu(xbc).split((self.inner, self.states, self.states), dim=-1)
+            y, ssm = ssd_scan(
+                inner.unflatten(-1, (self.heads, -1)),
+                b,
+                c,
+                self.step_size(step, seconds),
+                a_log=self.a_log,
+                d=self.d,
+                state=state.ssm,
+                reset=reset,
+                chunk=self.chunk,
+            )
+        gated = rms_norm(y.flatten(2) * silu(z), (self.inner,), self.norm_weight, eps=1e-5)
+        return x + self.out_proj(gated), MambaState(taps, ssm)
+
+    def step_size(self, step: Tensor, seconds: Tensor) -> Tensor:
+        """delta = softplus(step + bias), plus rate x log1p(seconds) in continuous time; [B, T, H], >= 0.
+
+        The rate passes through softplus, so that more time always means more decay.
+        """
+        delta = softplus(step + self.dt_bias)
+        if self.clock is None:
+            return delta
+        return delta + softplus(self.clock) * torch.log1p(seconds)[..., None]
+
+    def step(self, x: Tensor, seconds: Tensor, state: MambaState) -> tuple[Tensor, MambaState]:
+        """One row: x [B, D], seconds [B] and the state before to y [B, D] and the state after."""
+        y, state = self(x[:, None], seconds[:, None], state)
+        return y[:, 0], state

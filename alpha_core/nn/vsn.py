@@ -1,0 +1,23 @@
+"""Variable selection: which of the features a row should be read by."""
+
+import torch
+from torch import Tensor, nn
+
+from alpha_core.cuda.vsn import vsn_gate
+
+
+class VariableSelection(nn.Module):
+    """y = F g x, g = softmax(x W + b) (Lim et al. 2021). Starts as the identity: a uniform gate.
+
+    Args:
+        features: F.
+    """
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(features, features))
+        self.bias = nn.Parameter(torch.zeros(features))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """[..., F] to the selected features and the gate, both [..., F]."""
+        return vsn_gate(x, self.weight, self.bias)

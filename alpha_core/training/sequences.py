@@ -1,0 +1,162 @@
+"""Rows in time order, and the two ways to walk them in parallel without losing state inside a segment."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from alpha_core.errors import DataError
+from alpha_core.shapes import FEATURES, HORIZONS
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceData:
+    """Decision points of one or several days in time order, on the host.
+
+    Attributes:
+        features: [N, 40] float32, raw.
+        seconds_since_previous: [N] float32, 0 on a segment's first row.
+        labels: [N, 5] int32, change of the mid in half ticks over each horizon.
+        valid: [N, 5] bool, False where the horizon leaves the segment.
+        segment: [N] integer, equal on rows that follow one another without a break.
+        feature_names: names of the columns, used in messages and by the baselines.
+    """
+
+    features: Tensor
+    seconds_since_previous: Tensor
+    labels: Tensor
+    valid: Tensor
+    segment: Tensor
+    feature_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        N = self.features.shape[0] if self.features.dim() else 0
+        shapes = {
+            "features": (N, FEATURES),
+            "seconds_since_previous": (N,),
+            "labels": (N, len(HORIZONS)),
+            "valid": (N, len(HORIZONS)),
+            "segment": (N,),
+        }
+        wrong = [
+            f"{name} has shape {list(getattr(self, name).shape)}, must be {list(shape)}"
+            for name, shape in shapes.items()
+            if tuple(getattr(self, name).shape) != shape
+        ]
+        if len(self.feature_names) not in (0, FEATURES):
+            wrong.append(f"feature_names has {len(self.feature_names)} names, must be {FEATURES} or none")
+        if wrong:
+            raise DataError(f"sequence data: {'; '.join(wrong)}: build it from one cache")
+
+    @property
+    def rows(self) -> int:
+        return self.features.shape[0]
+
+    @property
+    def mask(self) -> Tensor:
+        """[N, 5] bool: the label exists and the mid moved. Ties have no direction to learn."""
+        return self.valid & (self.labels != 0)
+
+    def slice(self, start: int, stop: int) -> "SequenceData":
+        """Rows [start, stop), sharing storage."""
+        names = ("features", "seconds_since_previous", "labels", "valid", "segment")
+        return replace(self, **{name: getattr(self, name)[start:stop] for name in names})
+
+    def column_name(self, index: int) -> str:
+        """Name of a feature, or its position when names were not given."""
+        return self.feature_names[index] if self.feature_names else f"column {index}"
+
+    def first_of_segment(self) -> Tensor:
+        """[N] bool: rows that begin afresh."""
+        first = torch.ones(self.rows, dtype=torch.bool)
+        first[1:] = self.segment[1:] != self.segment[:-1]
+        return first
+
+    def require_finite(self) -> None:
+        """Raises DataError naming every feature that holds NaN or infinity, or an impossible duration."""
+        finite = torch.isfinite(self.features)
+        problems = []
+        if not bool(finite.all()):
+            for index in torch.nonzero(~finite.all(0)).flatten().tolist():
+                bad = ~finite[:, index]
+                row = int(bad.int().argmax())
+                value = self.features[row, index].item()
+                problems.append(
+                    f"feature {self.column_name(index)} was {value} in row {row} ({int(bad.sum())} rows)"
+                )
+        seconds = self.seconds_since_previous
+        wrong = ~(torch.isfinite(seconds) & (seconds >= 0))
+        if bool(wrong.any()):
+            row = int(wrong.int().argmax())
+            problems.append(f"seconds_since_previous was {seconds[row].item()} in row {row}, must be >= 0")
+        if problems:
+            raise DataError(f"sequence data must be finite: {'; '.join(problems)}: rebuild the cache of that day")
+
+
+class Block(NamedTuple):
+    """T rows of B sequences at once."""
+
+    rows: Tensor  # [B, T] int64 positions in the data
+    used: Tensor  # [B, T] bool, False on padding
+    reset: Tensor | None  # [B, T] bool, None when no row starts afresh
+
+
+def stream_rows(rows: int, streams: int, offset: int) -> tuple[Tensor, Tensor]:
+    """Cut the rows into equal contiguous streams, starting at `offset` and wrapping at the end.
+
+    Args:
+        rows: N.
+        streams: B.
+        offset: first row of the first stream.
+
+    Returns:
+        positions [B, S] and used [B, S]; every row is used exactly once.
+    """
+    length = -(-rows // streams)
+    flat = torch.arange(streams * length)
+    return ((flat + offset) % rows).view(streams, length), (flat < rows).view(streams, length)
+
+
+def lane_rows(segment_starts: Tensor, rows: int, lanes: int) -> tuple[Tensor, Tensor]:
+    """Spread whole segments over lanes of about equal length, longest first.
+
+    Args:
+        segment_starts: [K] int64, increasing, the first row of each segment.
+        rows: N.
+        lanes: most lanes.
+
+    Returns:
+        positions [B, S] and used [B, S]; a segment lies in one lane, in order, so carried state is exact.
+    """
+    stops = torch.cat((segment_starts[1:], torch.tensor([rows])))
+    spans = list(zip(segment_starts.tolist(), stops.tolist(), strict=True))
+    members: list[list[Tensor]] = [[] for _ in range(min(lanes, len(spans)))]
+    filled = [0] * len(members)
+    for start, stop in sorted(spans, key=lambda span: span[0] - span[1]):
+        lane = filled.index(min(filled))
+        members[lane].append(torch.arange(start, stop))
+        filled[lane] += stop - start
+    positions = torch.zeros(len(members), max(filled), dtype=torch.int64)
+    used = torch.zeros_like(positions, dtype=torch.bool)
+    for lane, parts in enumerate(members):
+        positions[lane, : filled[lane]] = torch.cat(parts)
+        used[lane, : filled[lane]] = True
+    return positions, used
+
+
+def blocks(positions: Tensor, used: Tensor, first: Tensor, length: int, start: int = 0) -> Iterator[Block]:
+    """Walk lanes or streams `length` rows at a time, from block number `start` on.
+
+    Args:
+        positions: [B, S].
+        used: [B, S].
+        first: [N] bool, rows that start afresh.
+        length: T.
+        start: number of blocks to pass over.
+    """
+    for begin in range(start * length, positions.shape[1], length):
+        rows = positions[:, begin : begin + length]
+        reset = first[rows]
+        yield Block(rows, used[:, begin : begin + length], reset if bool(reset.any()) else None)
