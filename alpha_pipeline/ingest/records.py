@@ -1,6 +1,6 @@
 """Byte layout of one MBP-10 record and the constants that go with it.
 
-Source: Databento Binary Encoding, schema `mbp-10` (little endian, 368 bytes, the same in DBN versions 1 to 3).
+Source: Databento Binary Encoding, schema `mbp-10` (little endian, 368 bytes, DBN versions 1 to 3).
 """
 
 from enum import IntFlag
@@ -52,6 +52,7 @@ RTYPE_NAMES = {
     0x00: "trades",
     0x01: "mbp-1",
     0x0A: "mbp-10",
+    0x11: "ohlcv",
     0x12: "status",
     0x13: "definition",
     0x14: "imbalance",
@@ -59,12 +60,24 @@ RTYPE_NAMES = {
     0x16: "symbol-mapping",
     0x17: "system",
     0x18: "statistics",
+    0x20: "ohlcv-1s",
+    0x21: "ohlcv-1m",
+    0x22: "ohlcv-1h",
+    0x23: "ohlcv-1d",
+    0x24: "ohlcv-eod",
     0xA0: "mbo",
+    0xB1: "cmbp-1",
+    0xC0: "cbbo-1s",
+    0xC1: "cbbo-1m",
+    0xC2: "tcbbo",
+    0xC3: "bbo-1s",
+    0xC4: "bbo-1m",
 }
-"""Names of the record types that reports mention; another type is shown as its hexadecimal number."""
+"""Every record type of the format; bytes that claim another one are damage, not a record."""
+
 
 ADMINISTRATIVE_RTYPES = frozenset({0x12, 0x13, 0x15, 0x16, 0x17})
-"""Types that accompany market data; a file of nothing else is a file without data, not a file of another schema."""
+"""Types that accompany market data: a file of nothing else has no data, but is not of another schema."""
 
 UNDEF_PRICE = 2**63 - 1
 UNDEF_TIMESTAMP = 2**64 - 1
@@ -88,6 +101,12 @@ SIDES = "ABN"
 """Ask, bid, none; for trades the side of the aggressor: B buys, A sells."""
 
 
-def rtype_name(rtype: int) -> str:
-    """Name of a record type as reports show it."""
-    return RTYPE_NAMES.get(rtype, f"0x{rtype:02x}")
+def codes(records: np.ndarray, field: str) -> np.ndarray:
+    """Character code of a one-letter field of each record, [n] uint8, a view.
+
+    Args:
+        records: [n] MBP10_DTYPE.
+        field: "action" or "side".
+    """
+    assert MBP10_DTYPE.fields is not None
+    return records.getfield(np.uint8, MBP10_DTYPE.fields[field][1])

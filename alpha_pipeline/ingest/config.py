@@ -1,0 +1,86 @@
+"""Knobs of the ingestion and the thresholds a day must meet."""
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from alpha_core.errors import ConfigError
+
+FRACTIONS = (
+    "max_crossed_fraction",
+    "max_one_sided_fraction",
+    "max_skipped_fraction",
+    "max_bad_timestamp_fraction",
+    "max_backward_fraction",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IngestConfig:
+    """How records become tables.
+
+    Attributes:
+        chunk_records: records held in memory at a time (368 bytes each, several copies in flight).
+        max_event_records: longest event believed; a longer one means that the end-of-event flag is not in use.
+        segment_gap_seconds: a silence longer than this starts a new segment.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    chunk_records: int = 8192
+    max_event_records: int = 65536
+    segment_gap_seconds: float = 600.0
+
+    def __post_init__(self) -> None:
+        problems = []
+        if not 16 <= self.chunk_records <= 1 << 20:
+            problems.append(f"chunk_records was {self.chunk_records}, must be in [16, {1 << 20}]")
+        if not 1 <= self.max_event_records <= 1 << 20:
+            problems.append(f"max_event_records was {self.max_event_records}, must be in [1, {1 << 20}]")
+        if not 0 < self.segment_gap_seconds <= 86400:
+            problems.append(f"segment_gap_seconds was {self.segment_gap_seconds}, must be in (0, 86400]")
+        if problems:
+            raise ConfigError("ingest: " + "; ".join(problems))
+
+
+@dataclass(frozen=True, kw_only=True)
+class QualityThresholds:
+    """What a day must meet before anything is built on it.
+
+    Attributes:
+        min_rows: snapshots with a good book.
+        min_trades: trades in the tape.
+        max_crossed_fraction: share of snapshots whose book is locked or crossed.
+        max_one_sided_fraction: share of snapshots with an empty side.
+        max_skipped_fraction: share of the instrument's records that could not be used (off the price grid,
+            unknown action, undefined time).
+        max_bad_timestamp_fraction: share of the instrument's records whose receive time the source distrusts.
+        max_backward_fraction: share of the instrument's records that arrived out of receive-time order.
+        max_gap_seconds: longest silence inside a session.
+        allow_truncated: whether a file that ends in the middle of a record or of a compressed frame may be used.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    min_rows: int = 1000
+    min_trades: int = 10
+    max_crossed_fraction: float = 0.05
+    max_one_sided_fraction: float = 0.05
+    max_skipped_fraction: float = 0.001
+    max_bad_timestamp_fraction: float = 0.01
+    max_backward_fraction: float = 0.01
+    max_gap_seconds: float = 3600.0
+    allow_truncated: bool = False
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"{field.name} was {getattr(self, field.name)}, must be in [0, 1]"
+            for field in fields(self)
+            if field.name in FRACTIONS and not 0 <= getattr(self, field.name) <= 1
+        ]
+        for name in ("min_rows", "min_trades"):
+            if getattr(self, name) < 0:
+                problems.append(f"{name} was {getattr(self, name)}, must be at least 0")
+        if not 0 < self.max_gap_seconds < float("inf"):
+            problems.append(f"max_gap_seconds was {self.max_gap_seconds}, must be positive and finite")
+        if problems:
+            raise ConfigError("quality: " + "; ".join(problems))

@@ -1,0 +1,286 @@
+"""DBN files: header and symbology through the official library, record bodies in bulk as numpy views.
+
+The body is a sequence of records that state their own length. As long as all of them are MBP-10 a chunk is one
+view of the buffer; where other types lie between, the lengths are walked and the MBP-10 records gathered. Other
+types are counted; nothing else is skipped here.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from alpha_core.errors import InputError
+from alpha_pipeline.ingest.records import (
+    ADMINISTRATIVE_RTYPES,
+    HEADER_BYTES,
+    LENGTH_UNIT,
+    MBP10_DTYPE,
+    RECORD_BYTES,
+    RTYPE_MBP10,
+    RTYPE_NAMES,
+    RTYPE_SYMBOL_MAPPING,
+    TS_OUT_BYTES,
+    UNDEF_TIMESTAMP,
+)
+from alpha_pipeline.ingest.stream import ByteStream
+from alpha_pipeline.ingest.symbology import Listing
+
+if TYPE_CHECKING:
+    from databento_dbn import Metadata
+
+MAGIC = b"DBN"
+SCHEMA = "mbp-10"
+FIRST_READ = 1 << 14
+MAX_HEADER_BYTES = 1 << 26
+NEVER = 2**64 - 1
+
+
+class DbnFile:
+    """One MBP-10 file: what its header says, then its records in file order. Read once, front to back.
+
+    Attributes:
+        path: the file.
+        metadata: the header as the official library reads it.
+        listings: symbol mappings of the header; those met in the body are added while reading.
+        records_read: records met so far, of all types.
+        skipped_by_type: records of other types, by name.
+        trailing_bytes: bytes after the last whole record (known at the end).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.records_read = 0
+        self.skipped_by_type: Counter[str] = Counter()
+        self.trailing_bytes = 0
+        self._stream = ByteStream(path)
+        try:
+            self.metadata, self._rest = _read_header(self._stream)
+        except BaseException:
+            self._stream.close()
+            raise
+        self._position = self._stream.offset - len(self._rest)
+        self.listings = _header_listings(self.metadata)
+
+    def __enter__(self) -> "DbnFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+
+    @property
+    def version(self) -> int:
+        """Version of the format."""
+        return self.metadata.version
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the file ends in the middle of a compressed frame or of a record (known at the end)."""
+        return self._stream.truncated or self.trailing_bytes > 0
+
+    def chunks(self, chunk_records: int) -> Iterator[np.ndarray]:
+        """Records of type MBP-10, [n] MBP10_DTYPE, as views that are valid until the next one is asked for.
+
+        Args:
+            chunk_records: records per chunk, at most.
+
+        Raises:
+            InputError: the bytes are not a sequence of records, or hold no MBP-10 but records of another schema.
+        """
+        filled = len(self._rest)
+        buffer = np.empty(max(chunk_records * (RECORD_BYTES + TS_OUT_BYTES), filled), dtype=np.uint8)
+        buffer[:filled] = np.frombuffer(self._rest, dtype=np.uint8)
+        while True:
+            count = self._stream.fill(memoryview(buffer)[filled:])
+            filled += count
+            records, used = self._records(buffer[:filled])
+            if len(records):
+                yield records
+            if not used and not count:
+                break
+            buffer[: filled - used] = buffer[used:filled].copy()
+            self._position += used
+            filled -= used
+        self.trailing_bytes = filled
+        self._refuse_other_schema()
+
+    def _records(self, data: np.ndarray) -> tuple[np.ndarray, int]:
+        """MBP-10 records at the start of `data` and the bytes that all whole records there take."""
+        uniform = _uniform(data)
+        if uniform is not None:
+            self.records_read += len(uniform)
+            return uniform, len(uniform) * uniform.strides[0]
+        starts, used = self._walk(data)
+        return _gather(data, starts), used
+
+    def _walk(self, data: np.ndarray) -> tuple[list[int], int]:
+        """Offsets of the MBP-10 records among others, and the bytes that the whole records take."""
+        raw = data.tobytes()
+        starts, at, size = [], 0, len(raw)
+        while at + HEADER_BYTES <= size:
+            length, rtype = raw[at] * LENGTH_UNIT, raw[at + 1]
+            if rtype != RTYPE_MBP10 or length != RECORD_BYTES:
+                self._check(length, rtype, at)
+            if at + length > size:
+                break
+            if rtype == RTYPE_MBP10:
+                starts.append(at)
+            else:
+                self._skip(rtype, raw[at : at + length])
+            self.records_read += 1
+            at += length
+        return starts, at
+
+    def _check(self, length: int, rtype: int, at: int) -> None:
+        allowed = (RECORD_BYTES, RECORD_BYTES + TS_OUT_BYTES)
+        if length < HEADER_BYTES:
+            reason = f"a record of {length} bytes, shorter than its own header of {HEADER_BYTES}"
+        elif rtype not in RTYPE_NAMES:
+            reason = f"a record of the unknown type 0x{rtype:02x}"
+        elif rtype == RTYPE_MBP10 and length not in allowed:
+            reason = f"an MBP-10 record of {length} bytes instead of {RECORD_BYTES}"
+        else:
+            return
+        raise InputError(
+            f"{self.path} has at byte {self._position + at} of the decompressed stream {reason}: "
+            "the file is damaged, fetch it again"
+        )
+
+    def _skip(self, rtype: int, raw: bytes) -> None:
+        self.skipped_by_type[RTYPE_NAMES[rtype]] += 1
+        if rtype == RTYPE_SYMBOL_MAPPING:
+            self.listings.extend(_body_listings(raw, self.metadata))
+
+    def _refuse_other_schema(self) -> None:
+        skipped = sum(self.skipped_by_type.values())
+        administrative = {RTYPE_NAMES[rtype] for rtype in ADMINISTRATIVE_RTYPES}
+        others = sorted(set(self.skipped_by_type) - administrative)
+        if others and skipped == self.records_read:
+            raise InputError(
+                f"{self.path} holds {skipped} records of {', '.join(others)} and none of {SCHEMA}: "
+                f"give a file of schema {SCHEMA}"
+            )
+
+
+def _uniform(data: np.ndarray) -> np.ndarray | None:
+    """View of the whole records of `data` when all of them are MBP-10 of one length, else None."""
+    if len(data) < RECORD_BYTES or data[1] != RTYPE_MBP10:
+        return None
+    stride = int(data[0]) * LENGTH_UNIT
+    if stride not in (RECORD_BYTES, RECORD_BYTES + TS_OUT_BYTES):
+        return None
+    records = np.ndarray((len(data) // stride,), MBP10_DTYPE, data, strides=(stride,))
+    same = (records["length"] == data[0]) & (records["rtype"] == RTYPE_MBP10)
+    return records if len(records) and same.all() else None
+
+
+def _gather(data: np.ndarray, starts: list[int]) -> np.ndarray:
+    """Copy the records that begin at `starts` into one contiguous array."""
+    rows = np.lib.stride_tricks.sliding_window_view(data, RECORD_BYTES)[starts] if starts else data[:0]
+    return np.ascontiguousarray(rows).reshape(-1).view(MBP10_DTYPE)
+
+
+def _read_header(stream: ByteStream) -> tuple["Metadata", bytes]:
+    """The header and the bytes already read behind it.
+
+    The official library reads a header from any bytes that start with one. The shortest prefix that it accepts
+    is the header, found by bisection, so that no field of it is read here.
+    """
+    head = b""
+    metadata = None
+    while metadata is None:
+        more = memoryview(bytearray(max(FIRST_READ, len(head))))
+        count = stream.fill(more)
+        head += more[:count]
+        _refuse_foreign(stream.path, head)
+        metadata, reason = _decode(head)
+        if metadata is None and (not count or len(head) > MAX_HEADER_BYTES):
+            raise InputError(
+                f"{stream.path} has no readable DBN header in bytes 0 to {len(head)} of the decompressed stream "
+                f"({reason}): the file was cut or is damaged, fetch it again"
+            )
+    _refuse_schema(stream.path, metadata)
+    return metadata, head[_header_length(head) :]
+
+
+def _refuse_foreign(path: Path, head: bytes) -> None:
+    if not head:
+        raise InputError(f"{path} has no bytes (byte 0 is its end): fetch the file again")
+    if not head.startswith(MAGIC):
+        raise InputError(
+            f"{path} is not a DBN file: byte 0 of the stream begins {head[:8]!r} instead of {MAGIC!r}; "
+            "fragments without header and the older DBZ format must be converted first"
+        )
+
+
+def _decode(head: bytes) -> tuple["Metadata | None", str]:
+    """The header at the start of `head`, or None and why the library sees none (too short, unknown version)."""
+    import databento_dbn
+
+    try:
+        return databento_dbn.Metadata.decode(head, databento_dbn.VersionUpgradePolicy.AS_IS), ""
+    except databento_dbn.DBNError as error:
+        return None, str(error)
+
+
+def _header_length(head: bytes) -> int:
+    low, high = len(MAGIC), len(head)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _decode(head[:middle])[0] is not None else (middle, high)
+    return high
+
+
+def _refuse_schema(path: Path, metadata: "Metadata") -> None:
+    if metadata.schema is not None and str(metadata.schema) != SCHEMA:
+        raise InputError(
+            f"{path} holds schema {metadata.schema} by its header (byte 0), must be {SCHEMA}: "
+            f"give a file of schema {SCHEMA}"
+        )
+
+
+def _header_listings(metadata: "Metadata") -> list[Listing]:
+    """Symbol mappings of the header; an unresolved one (empty target) lists nothing."""
+    forward = str(metadata.stype_out) == "instrument_id"
+    if not forward and str(metadata.stype_in) != "instrument_id":
+        return []
+    return [
+        Listing(
+            symbol=key if forward else entry["symbol"],
+            instrument_id=int(entry["symbol"] if forward else key),
+            start_ns=_midnight_ns(entry["start_date"]),
+            end_ns=_midnight_ns(entry["end_date"]),
+        )
+        for key, entries in metadata.mappings.items()
+        for entry in entries
+        if entry["symbol"]
+    ]
+
+
+def _midnight_ns(day: date) -> int:
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 10**9
+
+
+def _body_listings(raw: bytes, metadata: "Metadata") -> list[Listing]:
+    """The mapping record of a live stream: the symbol asked for and the one it stands for are both ours to match."""
+    import databento_dbn
+
+    decoder = databento_dbn.DBNDecoder(
+        has_metadata=False, ts_out=metadata.ts_out, input_version=metadata.version
+    )
+    decoder.write(raw)
+    return [listing for message in decoder.decode() for listing in _mapping_listings(message)]
+
+
+def _mapping_listings(message: Any) -> list[Listing]:
+    start = 0 if message.start_ts == UNDEF_TIMESTAMP else message.start_ts
+    end = NEVER if message.end_ts == UNDEF_TIMESTAMP else message.end_ts
+    symbols = dict.fromkeys((message.stype_in_symbol, message.stype_out_symbol))
+    return [
+        Listing(symbol=symbol, instrument_id=message.instrument_id, start_ns=start, end_ns=end)
+        for symbol in symbols
+        if symbol and not symbol.isdigit()
+    ]

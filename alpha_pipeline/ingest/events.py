@@ -1,0 +1,278 @@
+"""From records to rows: one snapshot at each event's end, one trade per T record. Integers throughout.
+
+A record is an event's end when its flag LAST is set; the records before it fold into that event. A trade record shows
+the book before the trade, so its own first level is the touch that the trade met.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from alpha_core.errors import InputError
+from alpha_core.shapes import LEVELS
+from alpha_pipeline.ingest.records import (
+    ACTIONS,
+    LENGTH_UNIT,
+    MBP10_DTYPE,
+    RECORD_BYTES,
+    SIDES,
+    UNDEF_PRICE,
+    Flag,
+    codes,
+)
+from alpha_pipeline.ingest.tables import ACTION_LETTERS, SIDE_LETTERS, SNAPSHOT_SCHEMA, TIME, TRADE_SCHEMA
+
+TRADE = ord("T")
+GOOD, EMPTY_SIDE, LOCKED, CROSSED = range(4)
+"""Values of `book_state`."""
+
+LEVEL_OFFSET = RECORD_BYTES - 32 * LEVELS
+SIZE_OFFSETS = (16, 20, 24, 28)
+"""Where bid_sz, ask_sz, bid_ct and ask_ct lie within a level."""
+
+
+def _letter_index(letters: str) -> np.ndarray:
+    table = np.full(256, -1, dtype=np.int8)
+    table[[ord(letter) for letter in letters]] = np.arange(len(letters), dtype=np.int8)
+    return table
+
+
+ACTION_INDEX = _letter_index(ACTIONS)
+SIDE_INDEX = _letter_index(SIDES)
+AGGRESSOR = np.zeros(256, dtype=np.int8)
+AGGRESSOR[ord("B")], AGGRESSOR[ord("A")] = 1, -1
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """Prices on the instrument's grid.
+
+    Attributes:
+        values: [K, n] int64 ticks; meaningless where undefined.
+        undefined: [K, n] bool.
+        off_grid: [n] bool, a defined price lies between two ticks.
+    """
+
+    values: np.ndarray
+    undefined: np.ndarray
+    off_grid: np.ndarray
+
+
+def to_ticks(nanos: np.ndarray, tick_nanos: int) -> Ticks:
+    """Exact division of raw prices by the tick; floor division keeps negative prices on their tick.
+
+    Args:
+        nanos: [K, n] int64, units of 1e-9.
+        tick_nanos: price increment in the same units.
+    """
+    undefined = nanos == UNDEF_PRICE
+    values = nanos // tick_nanos
+    return Ticks(values, undefined, ((values * tick_nanos != nanos) & ~undefined).any(axis=0))
+
+
+def book_prices(records: np.ndarray) -> np.ndarray:
+    """Raw prices [21, n] int64 of [n] records: the event's, ten bids, ten asks."""
+    words = _words(records, np.int64)
+    first = LEVEL_OFFSET // 8
+    prices = np.empty((1 + 2 * LEVELS, len(records)), dtype=np.int64)
+    prices[0] = records["price"]
+    prices[1 : 1 + LEVELS] = words[:, first::4].T
+    prices[1 + LEVELS :] = words[:, first + 1 :: 4].T
+    return prices
+
+
+def touch_prices(records: np.ndarray) -> np.ndarray:
+    """Raw prices [3, n] int64 of [n] records: the event's, best bid, best ask."""
+    touch = records["levels"][:, 0]
+    return np.stack([records["price"], touch["bid_px"], touch["ask_px"]])
+
+
+def book_sizes(records: np.ndarray) -> np.ndarray:
+    """Sizes and counts [40, n] uint32 of [n] records: ten bid sizes, ask sizes, bid counts, ask counts."""
+    words = _words(records, np.uint32)
+    sizes = np.empty((4 * LEVELS, len(records)), dtype=np.uint32)
+    for group, offset in enumerate(SIZE_OFFSETS):
+        first = (LEVEL_OFFSET + offset) // LENGTH_UNIT
+        sizes[group * LEVELS : (group + 1) * LEVELS] = words[:, first::8].T
+    return sizes
+
+
+def book_states(ticks: Ticks, sizes: np.ndarray) -> np.ndarray:
+    """State [n] uint8 of each book: good, a side empty (no price or no size at the touch), locked, crossed."""
+    bid, ask = 1, 1 + LEVELS
+    empty = ticks.undefined[bid] | ticks.undefined[ask] | (sizes[0] == 0) | (sizes[LEVELS] == 0)
+    spread = ticks.values[ask] - ticks.values[bid]
+    states = np.select([empty, spread < 0, spread == 0], [EMPTY_SIDE, CROSSED, LOCKED], default=GOOD)
+    return states.astype(np.uint8)
+
+
+class EventFolder:
+    """Turns chunks of one instrument's records into batches of the two tables.
+
+    What lies behind the last event end of a chunk waits for the next chunk.
+
+    Attributes:
+        snapshots: rows made so far.
+        trades: rows of the trade tape made so far.
+        trades_without_price: trade records that say no price and so are in no tape.
+        skipped: records left out, by reason.
+        states: rows by book state.
+        segments: number of segments so far.
+    """
+
+    def __init__(self, tick_nanos: int, max_event_records: int, label: str) -> None:
+        """`label` names the input in errors."""
+        self._tick_nanos = tick_nanos
+        self._max_event_records = max_event_records
+        self._label = label
+        self._waiting = np.empty(0, dtype=MBP10_DTYPE)
+        self._waiting_epochs = np.empty(0, dtype=np.int64)
+        self._epoch: int | None = None
+        self.snapshots = 0
+        self.trades = 0
+        self.trades_without_price = 0
+        self.segments = 0
+        self.skipped: Counter[str] = Counter()
+        self.states: Counter[int] = Counter()
+
+    def push(self, records: np.ndarray, epochs: np.ndarray) -> tuple[pa.RecordBatch, pa.RecordBatch] | None:
+        """Snapshot and trade rows that the next records complete, None when they complete no event.
+
+        Args:
+            records: [n] MBP10_DTYPE.
+            epochs: [n] int64, see Segmenter.
+        """
+        if len(self._waiting):
+            records = np.concatenate([self._waiting, records])
+            epochs = np.concatenate([self._waiting_epochs, epochs])
+        ends = np.flatnonzero(records["flags"] & Flag.LAST)
+        trades = np.flatnonzero(codes(records, "action") == TRADE)
+        rows = records if len(ends) == len(records) else records[ends]
+        row_ticks = to_ticks(book_prices(rows), self._tick_nanos)
+        trade_ticks = to_ticks(touch_prices(records[trades]), self._tick_nanos)
+        off = np.zeros(len(records), dtype=bool)
+        off[ends], off[trades] = row_ticks.off_grid, off[trades] | trade_ticks.off_grid
+        if off.any():
+            self.skipped["off_tick"] += int(np.count_nonzero(off))
+            return self._retry(records[~off], epochs[~off])
+        self._wait(records, epochs, int(ends[-1]) + 1 if len(ends) else 0)
+        if not len(ends):
+            return None
+        tape = self._tape(records, epochs, ends, trades, trade_ticks)
+        return self._snapshots(rows, row_ticks, epochs[ends]), tape
+
+    def finish(self) -> None:
+        """Count the records of an event that never ended."""
+        self.skipped["unfinished_event"] += len(self._waiting)
+        self._waiting = self._waiting[:0]
+
+    def _retry(self, records: np.ndarray, epochs: np.ndarray) -> tuple[pa.RecordBatch, pa.RecordBatch] | None:
+        """The same records without those that lie off the price grid."""
+        self._waiting = self._waiting[:0]
+        self._waiting_epochs = self._waiting_epochs[:0]
+        return self.push(records, epochs) if len(records) else None
+
+    def _wait(self, records: np.ndarray, epochs: np.ndarray, start: int) -> None:
+        self._waiting, self._waiting_epochs = records[start:].copy(), epochs[start:]
+        if len(self._waiting) > self._max_event_records:
+            raise InputError(
+                f"{self._label} has an event of more than {self._max_event_records} records without the "
+                f"end-of-event flag (from sequence {self._waiting['sequence'][0]}): event ends are not marked "
+                "there, ask for data that mark them"
+            )
+
+    def _snapshots(self, rows: np.ndarray, ticks: Ticks, epochs: np.ndarray) -> pa.RecordBatch:
+        sizes = book_sizes(rows)
+        states = book_states(ticks, sizes)
+        for state, count in enumerate(np.bincount(states)):
+            self.states[state] += int(count)
+        self.snapshots += len(rows)
+        prices = _price_arrays(ticks)
+        columns = [
+            _times(rows["ts_event"]),
+            _times(rows["ts_recv"]),
+            _column(rows["sequence"]),
+            _column(rows["instrument_id"]),
+            pa.DictionaryArray.from_arrays(ACTION_INDEX[codes(rows, "action")], ACTION_LETTERS),
+            pa.DictionaryArray.from_arrays(SIDE_INDEX[codes(rows, "side")], SIDE_LETTERS),
+            prices[0],
+            _column(rows["size"]),
+            *prices[1:],
+            *(_column(size) for size in sizes),
+            _column(rows["flags"]),
+            _column(states),
+            _column(self._segments(epochs)),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=SNAPSHOT_SCHEMA)
+
+    def _segments(self, epochs: np.ndarray) -> np.ndarray:
+        """Segment [n] int32 of each row: epochs renumbered without holes."""
+        before = epochs[0] if self._epoch is None else self._epoch
+        started = np.diff(epochs, prepend=before) != 0
+        first = max(self.segments - 1, 0)
+        segments = (first + np.cumsum(started)).astype(np.int32)
+        self._epoch, self.segments = int(epochs[-1]), int(segments[-1]) + 1
+        return segments
+
+    def _tape(
+        self, records: np.ndarray, epochs: np.ndarray, ends: np.ndarray, at: np.ndarray, ticks: Ticks
+    ) -> pa.RecordBatch:
+        """Trades whose event ended; one that a break separates from that end belongs to no row and is counted."""
+        event = np.searchsorted(ends, at)
+        complete = event < len(ends)
+        end = ends[np.minimum(event, len(ends) - 1)]
+        lost = complete & (epochs[at] != epochs[end])
+        priceless = complete & ~lost & ticks.undefined[0]
+        self.skipped["unfinished_event"] += int(np.count_nonzero(lost))
+        self.trades_without_price += int(np.count_nonzero(priceless))
+        keep = complete & ~lost & ~priceless
+        trades = records[at[keep]]
+        kept = Ticks(ticks.values[:, keep], ticks.undefined[:, keep], ticks.off_grid[keep])
+        price, bid, ask = _price_arrays(kept)
+        self.trades += len(trades)
+        columns = [
+            _times(trades["ts_event"]),
+            _times(trades["ts_recv"]),
+            price,
+            _column(trades["size"]),
+            _column(AGGRESSOR[codes(trades, "side")]),
+            bid,
+            ask,
+            _column(trades["sequence"]),
+            _column(self.snapshots + event[keep]),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=TRADE_SCHEMA)
+
+
+def _words(records: np.ndarray, kind: type[np.integer]) -> np.ndarray:
+    """Contiguous records as [n, words] integers of one width."""
+    records = np.ascontiguousarray(records)
+    return records.view(np.uint8).reshape(len(records), RECORD_BYTES).view(kind)
+
+
+def _times(stamps: np.ndarray) -> pa.Array:
+    return pa.array(stamps.astype(np.int64)).cast(TIME)
+
+
+def _column(values: np.ndarray) -> pa.Array:
+    return pa.array(np.ascontiguousarray(values))
+
+
+def _price_arrays(ticks: Ticks) -> list[pa.Array]:
+    """One int64 column per row of `ticks`, null where undefined."""
+    has_null = ticks.undefined.any(axis=1)
+    valid = np.packbits(~ticks.undefined, axis=1, bitorder="little") if has_null.any() else None
+    count = ticks.values.shape[1]
+    return [
+        pa.Array.from_buffers(
+            pa.int64(),
+            count,
+            [
+                pa.py_buffer(np.ascontiguousarray(valid[k])) if valid is not None and has_null[k] else None,
+                pa.py_buffer(np.ascontiguousarray(ticks.values[k])),
+            ],
+        )
+        for k in range(len(ticks.values))
+    ]

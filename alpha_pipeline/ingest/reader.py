@@ -1,0 +1,137 @@
+"""The instrument's usable records over all files of a day, in file order or sorted, chunk by chunk."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from alpha_pipeline.ingest.databento import DbnFile
+from alpha_pipeline.ingest.events import ACTION_INDEX, SIDE_INDEX
+from alpha_pipeline.ingest.records import MBP10_DTYPE, codes
+from alpha_pipeline.ingest.report import FileReport
+from alpha_pipeline.ingest.symbology import Listing, select
+
+EARLIEST_NS = 946_684_800 * 10**9
+LATEST_NS = 4_102_444_800 * 10**9
+"""Years 2000 to 2100: times outside of them, the undefined one included, are no times of a market."""
+
+
+class RecordReader:
+    """Reads the files once and keeps account of what it leaves out.
+
+    Attributes:
+        sources: reports of the files read to their end.
+        instruments: MBP-10 records by instrument id.
+        skipped: MBP-10 records left out, by reason.
+    """
+
+    def __init__(
+        self,
+        listings: Mapping[Path, Sequence[Listing]],
+        digests: Mapping[Path, str],
+        chunk_records: int,
+    ) -> None:
+        self._listings = listings
+        self._digests = digests
+        self._chunk_records = chunk_records
+        self.sources: list[FileReport] = []
+        self.instruments: Counter[int] = Counter()
+        self.skipped: Counter[str] = Counter()
+
+    def records(self) -> Iterator[np.ndarray]:
+        """Chunks [n] MBP10_DTYPE, n > 0, each valid until the next is asked for."""
+        for path, listings in self._listings.items():
+            with DbnFile(path) as file:
+                for records in file.chunks(self._chunk_records):
+                    kept = self._usable(records, listings)
+                    if len(kept):
+                        yield kept
+                self.sources.append(self._report(file))
+
+    def _report(self, file: DbnFile) -> FileReport:
+        return FileReport(
+            name=file.path.name,
+            bytes=file.path.stat().st_size,
+            sha256=self._digests[file.path],
+            version=file.version,
+            records=file.records_read,
+            skipped_by_type=dict(file.skipped_by_type),
+            trailing_bytes=file.trailing_bytes,
+            truncated=file.truncated,
+        )
+
+    def _usable(self, records: np.ndarray, listings: Sequence[Listing]) -> np.ndarray:
+        self._count_instruments(records["instrument_id"])
+        ids = np.array([listing.instrument_id for listing in listings], dtype=np.uint32)
+        records = self._keep(records, np.isin(records["instrument_id"], ids), "other_instrument")
+        records = self._keep(records, _plausible_times(records), "undefined_timestamp")
+        records = self._keep(records, select(records, listings), "outside_mapping")
+        return self._keep(records, _known_letters(records), "unknown_action")
+
+    def _keep(self, records: np.ndarray, mask: np.ndarray, reason: str) -> np.ndarray:
+        """Records where `mask` holds, without a copy when that is all of them."""
+        if mask.all():
+            return records
+        kept = records[mask]
+        self.skipped[reason] += len(records) - len(kept)
+        return kept
+
+    def _count_instruments(self, ids: np.ndarray) -> None:
+        if (ids == ids[0]).all():
+            self.instruments[int(ids[0])] += len(ids)
+            return
+        for value, count in zip(*np.unique(ids, return_counts=True), strict=True):
+            self.instruments[int(value)] += int(count)
+
+
+def _plausible_times(records: np.ndarray) -> np.ndarray:
+    recv, event = records["ts_recv"], records["ts_event"]
+    return (recv >= EARLIEST_NS) & (recv < LATEST_NS) & (event >= EARLIEST_NS) & (event < LATEST_NS)
+
+
+def _known_letters(records: np.ndarray) -> np.ndarray:
+    return (ACTION_INDEX[codes(records, "action")] >= 0) & (SIDE_INDEX[codes(records, "side")] >= 0)
+
+
+def sorted_by_time(chunks: Iterator[np.ndarray], spool: Path, chunk_records: int) -> Iterator[np.ndarray]:
+    """The same records in receive-time order, ties in the order given.
+
+    The records lie on disk meanwhile; memory holds one time and one index per record (16 bytes).
+
+    Args:
+        chunks: [n] MBP10_DTYPE each.
+        spool: path of a temporary file, which the caller removes.
+        chunk_records: records per chunk given back.
+    """
+    with spool.open("wb") as file:
+        for records in chunks:
+            file.write(np.ascontiguousarray(records).data)
+    stored = np.memmap(spool, dtype=MBP10_DTYPE, mode="r")
+    order = np.argsort(stored["ts_recv"], kind="stable")
+    for start in range(0, len(order), chunk_records):
+        yield stored[order[start : start + chunk_records]]
+
+
+def coalesced(chunks: Iterator[np.ndarray], size: int) -> Iterator[np.ndarray]:
+    """Chunks of at least `size` records (the last one may be shorter); long ones pass through uncopied."""
+    waiting: list[np.ndarray] = []
+    count = 0
+    for records in chunks:
+        if not waiting and len(records) >= size:
+            yield records
+            continue
+        waiting.append(records.copy())
+        count += len(records)
+        if count >= size:
+            yield np.concatenate(waiting)
+            waiting, count = [], 0
+    if waiting:
+        yield np.concatenate(waiting)
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,89 @@
+"""Bytes of a file as the format defines them: plain, or any sequence of zstd frames (skippable ones included).
+
+A stream that ends in the middle of a frame gives what was decompressed and says that it was cut; a frame that is
+damaged is an error. Memory does not depend on the size of the file or on its compression ratio.
+"""
+
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+
+from alpha_core.errors import InputError
+
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+SKIPPABLE_MAGIC = b"\x2a\x4d\x18"
+"""Bytes 1 to 3 of a skippable frame, whose byte 0 is 0x50 to 0x5f."""
+
+
+class ByteStream:
+    """Decompressed bytes of one file, read in order.
+
+    Attributes:
+        path: the file.
+        offset: bytes of the decompressed stream handed out so far.
+        truncated: whether the compressed data ended in the middle of a frame (known once the end was reached).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.offset = 0
+        self.truncated = False
+        try:
+            self._file = pa.OSFile(str(path), "rb")
+        except OSError as error:
+            raise InputError(f"{path} cannot be opened ({error}): check that it exists and may be read") from error
+        self._source = self._file
+        if is_zstd(_first_bytes(path)):
+            self._source = pa.CompressedInputStream(self._file, "zstd")
+
+    def __enter__(self) -> "ByteStream":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the file."""
+        self._file.close()
+
+    def fill(self, target: memoryview) -> int:
+        """Read until `target` is full or the stream ends; returns the number of bytes written.
+
+        Raises:
+            InputError: the compressed data are damaged.
+        """
+        done = 0
+        while done < len(target) and not self.truncated:
+            try:
+                count = self._source.readinto(target[done:])
+            except OSError as error:
+                self._judge(error)
+                break
+            if not count:
+                break
+            done += count
+        self.offset += done
+        return done
+
+    def _judge(self, error: OSError) -> None:
+        """Tell a stream that was cut (kept, reported) from one that is damaged (refused)."""
+        if "Truncated" in str(error):
+            self.truncated = True
+            return
+        raise InputError(
+            f"{self.path} is damaged near byte {self._file.tell()} (after {self.offset} decompressed bytes): "
+            f"{error}; fetch the file again"
+        ) from error
+
+
+def is_zstd(head: bytes) -> bool:
+    """Whether the first four bytes start a zstd frame or a skippable frame."""
+    return head[:4] == ZSTD_MAGIC or (len(head) >= 4 and head[1:4] == SKIPPABLE_MAGIC and head[0] >> 4 == 5)
+
+
+def _first_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(4)

@@ -1,0 +1,151 @@
+"""The two tables a day becomes: their Arrow schemas, their files, and how they appear all at once or not at all."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from alpha_core.errors import InputError
+from alpha_core.shapes import LEVELS
+from alpha_pipeline.ingest.records import ACTIONS, SIDES
+
+SNAPSHOTS = "snapshots.arrow"
+TRADES = "trades.arrow"
+REPORT = "ingest_report.json"
+
+TIME = pa.timestamp("ns", tz="UTC")
+LETTER = pa.dictionary(pa.int8(), pa.string())
+ACTION_LETTERS = pa.array(list(ACTIONS))
+SIDE_LETTERS = pa.array(list(SIDES))
+
+
+def _level_fields(prefix: str, kind: pa.DataType) -> list[pa.Field]:
+    return [pa.field(f"{prefix}_{level:02d}", kind) for level in range(LEVELS)]
+
+
+SNAPSHOT_SCHEMA = pa.schema(
+    [
+        pa.field("ts_event", TIME),
+        pa.field("ts_recv", TIME),
+        pa.field("sequence", pa.uint32()),
+        pa.field("instrument_id", pa.uint32()),
+        pa.field("action", LETTER),
+        pa.field("side", LETTER),
+        pa.field("price", pa.int64()),
+        pa.field("size", pa.uint32()),
+        *_level_fields("bid_px", pa.int64()),
+        *_level_fields("ask_px", pa.int64()),
+        *_level_fields("bid_sz", pa.uint32()),
+        *_level_fields("ask_sz", pa.uint32()),
+        *_level_fields("bid_ct", pa.uint32()),
+        *_level_fields("ask_ct", pa.uint32()),
+        pa.field("flags", pa.uint8()),
+        pa.field("book_state", pa.uint8()),
+        pa.field("segment", pa.int32()),
+    ]
+)
+"""One row per event end; prices in ticks, null where the book has no such level."""
+
+TRADE_SCHEMA = pa.schema(
+    [
+        pa.field("ts_event", TIME),
+        pa.field("ts_recv", TIME),
+        pa.field("price", pa.int64()),
+        pa.field("size", pa.uint32()),
+        pa.field("aggressor", pa.int8()),
+        pa.field("bid_px", pa.int64()),
+        pa.field("ask_px", pa.int64()),
+        pa.field("sequence", pa.uint32()),
+        pa.field("snapshot_row", pa.int64()),
+    ]
+)
+"""One row per trade; `bid_px` and `ask_px` are the touch before it, `snapshot_row` the event that contains it."""
+
+
+def open_table(path: Path) -> pa.Table:
+    """A table of this module, memory-mapped: columns are read from the file when they are used.
+
+    Raises:
+        InputError: the file is absent or no Arrow file.
+    """
+    try:
+        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InputError(f"{path} is not a readable Arrow file ({error}): ingest the day again") from error
+
+
+class DayWriter:
+    """Writes a day's files under temporary names beside their targets and publishes them together.
+
+    The report is removed before the first table is replaced and comes back last, so that a folder with a report
+    is a whole day, whenever the process dies.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._created = not out.exists()
+        out.mkdir(parents=True, exist_ok=True)
+        self._temporary = {name: out / f".{name}.{os.getpid()}.tmp" for name in (SNAPSHOTS, TRADES, REPORT)}
+        self._files: dict[str, BinaryIO] = {}
+        self._writers: dict[str, pa.RecordBatchFileWriter] = {}
+        try:
+            for name, schema in ((SNAPSHOTS, SNAPSHOT_SCHEMA), (TRADES, TRADE_SCHEMA)):
+                self._files[name] = self._temporary[name].open("wb")
+                self._writers[name] = pa.ipc.new_file(self._files[name], schema)
+        except BaseException:
+            self._discard()
+            raise
+
+    def __enter__(self) -> "DayWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._discard()
+
+    def scratch(self, name: str) -> Path:
+        """Path of a further temporary file, removed with the others."""
+        return self._temporary.setdefault(name, self._out / f".{name}.{os.getpid()}.tmp")
+
+    def write(self, name: str, batch: pa.RecordBatch) -> None:
+        """Append rows to `snapshots.arrow` or `trades.arrow`."""
+        self._writers[name].write_batch(batch)
+
+    def publish(self, report: Mapping[str, Any]) -> None:
+        """Make everything durable under its final name; the report is the last to appear."""
+        for name, writer in self._writers.items():
+            writer.close()
+            _sync(self._files[name])
+        with self._temporary[REPORT].open("wb") as file:
+            file.write(json.dumps(report, indent=2).encode())
+            _sync(file)
+        (self._out / REPORT).unlink(missing_ok=True)
+        for name in (SNAPSHOTS, TRADES, REPORT):
+            self._temporary[name].replace(self._out / name)
+        _sync_folder(self._out)
+
+    def _discard(self) -> None:
+        for file in self._files.values():
+            file.close()
+        for path in self._temporary.values():
+            path.unlink(missing_ok=True)
+        if self._created and not any(self._out.iterdir()):
+            self._out.rmdir()
+
+
+def _sync(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
