@@ -1,8 +1,8 @@
 """Random numbers that depend on what they are for, and on nothing else.
 
 Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3. SC 2011) is a function
-of a 128-bit counter and a 64-bit key, so a draw for (seed, episode, step, purpose, lane) is the same on a CPU and
-on a GPU, alone and in a batch of any size, in a captured graph and outside it.
+of a 128-bit counter and a 64-bit key, so a draw for (seed, episode, step, purpose, lane) is the same on a CPU
+and on a GPU, alone and in a batch of any size, in a captured graph and outside it.
 
 Counter words: episode's low 32 bits, step, purpose + 256 x (lane // 4), episode's high 32 bits.
 Key words: the seed's low and high 32 bits. Word lane % 4 of the result becomes the uniform.

@@ -78,5 +78,5 @@ class MarketData:
         return self._map(lambda t: t.to(device))
 
     def _map(self, apply: Callable[[Tensor], Tensor]) -> "MarketData":
-        parts = {f.name: getattr(self, f.name) for f in fields(self)}
-        return MarketData(**{k: apply(v) if isinstance(v, Tensor) else v for k, v in parts.items()})
+        tensors = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "feature_names"}
+        return replace(self, **{name: apply(tensor) for name, tensor in tensors.items()})

@@ -1,0 +1,135 @@
+"""The fitted intensity of passive fills, and how it is laid out for a rollout.
+
+    λ(fills/s) = exp(β0[level, side] + β · z),    P(priority over Δt) = 1 − exp(−λ Δt)
+
+z = log1p of the queue ahead in lots, spread in ticks, touch imbalance signed towards the order's own side, log
+trade-intensity EMA, log volatility EMA, log1p of the hours since and until UTC midnight.
+
+The probability is of the whole event "a back-of-queue order is filled within Δt"; the environment applies it on top
+of the condition that the tape traded at the price, so `FillMode.POISSON` errs on the side of too few fills.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from alpha_core.errors import ConfigError
+from alpha_core.market.data import MarketData
+
+FILL_LEVELS = 5
+FILL_COVARIATES: tuple[str, ...] = (
+    "log1p_queue_ahead",
+    "spread_ticks",
+    "own_side_imbalance",
+    "log_intensity_ema",
+    "log_volatility_ema",
+    "log1p_hours_since_midnight",
+    "log1p_hours_to_midnight",
+)
+QUEUE_TABLE = 65_536
+"""Queues ahead of this many lots and more share one intensity in a rollout."""
+
+UNIFORM_TABLE = 65_536
+"""A rollout draws waiting times from this many equally likely values: a probability is off by at most 2^-17."""
+
+_LOG_RATE = (-20.0, 8.0)
+
+
+def row_covariates(data: MarketData) -> Tensor:
+    """The covariates that do not depend on the order, [R, 2, 6] float64 for (bid, ask), columns 1.. of z."""
+    imbalance = data.column("queue_imbalance_1").double()
+    hours = data.second_of_day.double() / 3600.0
+    shared = [
+        data.column("spread").double(),
+        data.column("log_intensity_ema").double(),
+        data.column("log_volatility_ema").double(),
+        torch.log1p(hours.clamp(min=0.0)),
+        torch.log1p((24.0 - hours).clamp(min=0.0)),
+    ]
+    sides = [torch.stack([shared[0], sign * imbalance, *shared[1:]], dim=1) for sign in (1.0, -1.0)]
+    return torch.stack(sides, dim=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FillModel:
+    """Coefficients of the intensity.
+
+    Attributes:
+        intercept: [5, 2] float64, β0 by level 1..5 and side (0 bid, 1 ask).
+        slope: [7] float64, β in the order of FILL_COVARIATES.
+    """
+
+    intercept: Tensor
+    slope: Tensor
+
+    def __post_init__(self) -> None:
+        shapes = {"intercept": (FILL_LEVELS, 2), "slope": (len(FILL_COVARIATES),)}
+        for name, shape in shapes.items():
+            value = getattr(self, name)
+            if tuple(value.shape) != shape or not bool(torch.isfinite(value).all()):
+                raise ConfigError(
+                    f"fill model: {name} was {value.tolist()}, must be finite numbers of shape {shape}"
+                )
+
+    def intensity(self, z: Tensor, level: Tensor, side: Tensor) -> Tensor:
+        """λ in fills per second.
+
+        Args:
+            z: [n, 7] covariates in the order of FILL_COVARIATES.
+            level: [n] int64, 1..5.
+            side: [n] int64, 0 bid, 1 ask.
+
+        Returns:
+            [n] float64; the log rate is held within [-20, 8].
+        """
+        log_rate = self.intercept[level - 1, side] + z.double() @ self.slope
+        return log_rate.clamp(*_LOG_RATE).exp()
+
+    def probability(self, z: Tensor, level: Tensor, side: Tensor, seconds: Tensor) -> Tensor:
+        """Chance of priority within `seconds` [n], that is 1 − exp(−λ Δt), [n] float64."""
+        return -torch.expm1(-self.intensity(z, level, side) * seconds.double())
+
+    def hazards(self, data: MarketData) -> Tensor:
+        """λ Δt of an order with nobody ahead, for each row's own interval, [R, 10] float32.
+
+        Column 2 (level − 1) + side. Multiply by `queue_factors` at the queue ahead to complete it.
+        """
+        shared = row_covariates(data) @ self.slope[1:]
+        log_rate = shared[:, None, :] + self.intercept[None]
+        hazard = log_rate.clamp(*_LOG_RATE).exp() * data.seconds.double()[:, None, None]
+        return hazard.flatten(1).float()
+
+    def queue_factors(self) -> Tensor:
+        """exp(β_queue · log1p(q)) for q = 0 .. QUEUE_TABLE, [QUEUE_TABLE + 1] float32."""
+        queue = torch.arange(QUEUE_TABLE + 1, dtype=torch.float64)
+        return (self.slope[0] * torch.log1p(queue)).exp().float()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and names, fit for JSON."""
+        return {
+            "covariates": list(FILL_COVARIATES),
+            "intercept": self.intercept.tolist(),
+            "slope": self.slope.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "FillModel":
+        """The model that `to_dict` wrote. Raises ConfigError for other covariates, shapes or numbers."""
+        names: Sequence[str] = values.get("covariates", ())
+        if tuple(names) != FILL_COVARIATES:
+            raise ConfigError(f"fill model: covariates were {list(names)}, must be {list(FILL_COVARIATES)}")
+        intercept = torch.tensor(values["intercept"], dtype=torch.float64)
+        return cls(intercept=intercept, slope=torch.tensor(values["slope"], dtype=torch.float64))
+
+
+def waiting_times() -> Tensor:
+    """Quantiles of the unit exponential at (k + 1/2) / UNIFORM_TABLE, [UNIFORM_TABLE] float32.
+
+    Priority is granted when the drawn waiting time is below the hazard. Looking both up in tables made once on the
+    CPU keeps logarithms, which differ between devices in the last bit, out of a rollout.
+    """
+    middle = (torch.arange(UNIFORM_TABLE, dtype=torch.float64) + 0.5) / UNIFORM_TABLE
+    return (-torch.log1p(-middle)).float()
