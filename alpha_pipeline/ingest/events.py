@@ -21,6 +21,8 @@ from alpha_pipeline.ingest.records import (
     UNDEF_PRICE,
     Flag,
     codes,
+    take,
+    words,
 )
 from alpha_pipeline.ingest.tables import ACTION_LETTERS, SIDE_LETTERS, SNAPSHOT_SCHEMA, TIME, TRADE_SCHEMA
 
@@ -67,19 +69,24 @@ def to_ticks(nanos: np.ndarray, tick_nanos: int) -> Ticks:
         nanos: [K, n] int64, units of 1e-9.
         tick_nanos: price increment in the same units.
     """
-    undefined = nanos == UNDEF_PRICE
     values = nanos // tick_nanos
-    return Ticks(values, undefined, ((values * tick_nanos != nanos) & ~undefined).any(axis=0))
+    off_grid = values * tick_nanos != nanos
+    if nanos.max(initial=0) == UNDEF_PRICE:
+        undefined = nanos == UNDEF_PRICE
+        off_grid &= ~undefined
+    else:
+        undefined = np.zeros(nanos.shape, dtype=bool)
+    return Ticks(values, undefined, off_grid.any(axis=0))
 
 
 def book_prices(records: np.ndarray) -> np.ndarray:
     """Raw prices [21, n] int64 of [n] records: the event's, ten bids, ten asks."""
-    words = _words(records, np.int64)
+    raw = words(records, np.int64)
     first = LEVEL_OFFSET // 8
     prices = np.empty((1 + 2 * LEVELS, len(records)), dtype=np.int64)
     prices[0] = records["price"]
-    prices[1 : 1 + LEVELS] = words[:, first::4].T
-    prices[1 + LEVELS :] = words[:, first + 1 :: 4].T
+    prices[1 : 1 + LEVELS] = raw[:, first::4].T
+    prices[1 + LEVELS :] = raw[:, first + 1 :: 4].T
     return prices
 
 
@@ -91,11 +98,11 @@ def touch_prices(records: np.ndarray) -> np.ndarray:
 
 def book_sizes(records: np.ndarray) -> np.ndarray:
     """Sizes and counts [40, n] uint32 of [n] records: ten bid sizes, ask sizes, bid counts, ask counts."""
-    words = _words(records, np.uint32)
+    raw = words(records, np.uint32)
     sizes = np.empty((4 * LEVELS, len(records)), dtype=np.uint32)
     for group, offset in enumerate(SIZE_OFFSETS):
         first = (LEVEL_OFFSET + offset) // LENGTH_UNIT
-        sizes[group * LEVELS : (group + 1) * LEVELS] = words[:, first::8].T
+        sizes[group * LEVELS : (group + 1) * LEVELS] = raw[:, first::8].T
     return sizes
 
 
@@ -149,14 +156,14 @@ class EventFolder:
             epochs = np.concatenate([self._waiting_epochs, epochs])
         ends = np.flatnonzero(records["flags"] & Flag.LAST)
         trades = np.flatnonzero(codes(records, "action") == TRADE)
-        rows = records if len(ends) == len(records) else records[ends]
+        rows = records if len(ends) == len(records) else take(records, ends)
         row_ticks = to_ticks(book_prices(rows), self._tick_nanos)
-        trade_ticks = to_ticks(touch_prices(records[trades]), self._tick_nanos)
+        trade_ticks = to_ticks(touch_prices(take(records, trades)), self._tick_nanos)
         off = np.zeros(len(records), dtype=bool)
         off[ends], off[trades] = row_ticks.off_grid, off[trades] | trade_ticks.off_grid
         if off.any():
             self.skipped["off_tick"] += int(np.count_nonzero(off))
-            return self._retry(records[~off], epochs[~off])
+            return self._retry(take(records, np.flatnonzero(~off)), epochs[~off])
         self._wait(records, epochs, int(ends[-1]) + 1 if len(ends) else 0)
         if not len(ends):
             return None
@@ -228,7 +235,7 @@ class EventFolder:
         self.skipped["unfinished_event"] += int(np.count_nonzero(lost))
         self.trades_without_price += int(np.count_nonzero(priceless))
         keep = complete & ~lost & ~priceless
-        trades = records[at[keep]]
+        trades = take(records, at[keep])
         kept = Ticks(ticks.values[:, keep], ticks.undefined[:, keep], ticks.off_grid[keep])
         price, bid, ask = _price_arrays(kept)
         self.trades += len(trades)
@@ -244,12 +251,6 @@ class EventFolder:
             _column(self.snapshots + event[keep]),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=TRADE_SCHEMA)
-
-
-def _words(records: np.ndarray, kind: type[np.integer]) -> np.ndarray:
-    """Contiguous records as [n, words] integers of one width."""
-    records = np.ascontiguousarray(records)
-    return records.view(np.uint8).reshape(len(records), RECORD_BYTES).view(kind)
 
 
 def _times(stamps: np.ndarray) -> pa.Array:

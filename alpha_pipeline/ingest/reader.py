@@ -9,7 +9,7 @@ import numpy as np
 
 from alpha_pipeline.ingest.databento import DbnFile
 from alpha_pipeline.ingest.events import ACTION_INDEX, SIDE_INDEX
-from alpha_pipeline.ingest.records import MBP10_DTYPE, codes
+from alpha_pipeline.ingest.records import MBP10_DTYPE, codes, take
 from alpha_pipeline.ingest.report import FileReport
 from alpha_pipeline.ingest.symbology import Listing, select
 
@@ -74,7 +74,7 @@ class RecordReader:
         """Records where `mask` holds, without a copy when that is all of them."""
         if mask.all():
             return records
-        kept = records[mask]
+        kept = take(records, np.flatnonzero(mask))
         self.skipped[reason] += len(records) - len(kept)
         return kept
 
@@ -111,7 +111,7 @@ def sorted_by_time(chunks: Iterator[np.ndarray], spool: Path, chunk_records: int
     stored = np.memmap(spool, dtype=MBP10_DTYPE, mode="r")
     order = np.argsort(stored["ts_recv"], kind="stable")
     for start in range(0, len(order), chunk_records):
-        yield stored[order[start : start + chunk_records]]
+        yield take(stored, order[start : start + chunk_records])
 
 
 def coalesced(chunks: Iterator[np.ndarray], size: int) -> Iterator[np.ndarray]:

@@ -110,3 +110,24 @@ def codes(records: np.ndarray, field: str) -> np.ndarray:
     """
     assert MBP10_DTYPE.fields is not None
     return records.getfield(np.uint8, MBP10_DTYPE.fields[field][1])
+
+
+def words(records: np.ndarray, kind: type[np.integer]) -> np.ndarray:
+    """The same bytes as [n, words] integers of one width, copied only when the records are not contiguous.
+
+    Args:
+        records: [n] MBP10_DTYPE.
+        kind: integer type of 4 or 8 bytes.
+    """
+    records = np.ascontiguousarray(records)
+    return records.view(np.uint8).reshape(len(records), RECORD_BYTES).view(kind)
+
+
+def take(records: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Copy of some records; numpy moves rows of plain words far faster than structured elements.
+
+    Args:
+        records: [n] MBP10_DTYPE.
+        index: [m] positions.
+    """
+    return np.take(words(records, np.int64), index, axis=0).view(MBP10_DTYPE).reshape(-1)
