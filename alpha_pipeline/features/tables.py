@@ -1,0 +1,147 @@
+"""Reads the snapshot and trade tables, in memory or memory-mapped, a bounded number of rows at a time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from alpha_core.errors import DataError, InputError
+from alpha_core.shapes import LEVELS, UNDEFINED_TICKS
+
+BLOCK_ROWS = 8192
+"""Rows decoded at once: few enough to stay in cache, enough to hide the cost of a call."""
+
+INT32_MAX = 2**31 - 1
+PRICE_MAX = 2**30 - 1
+"""Largest price in ticks whose mid in half ticks still fits int32."""
+
+SIDES = ("bid", "ask")
+KEY_COLUMNS = ("ts_event", "ts_recv", "book_state", "segment")
+BOOK_COLUMNS = tuple(
+    f"{side}_{kind}_{level:02d}" for kind in ("px", "sz", "ct") for side in SIDES for level in range(LEVELS)
+)
+TRADE_COLUMNS = ("price", "size", "aggressor", "snapshot_row")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trades:
+    """Trades in event order.
+
+    Attributes:
+        row: [T] int64, index in the snapshot table of the event that contains the trade.
+        price: [T] int32 ticks.
+        size: [T] int64 lots.
+        side: [T] int8, +1 buy aggressor, -1 sell aggressor, 0 unknown.
+    """
+
+    row: NDArray[np.int64]
+    price: NDArray[np.int32]
+    size: NDArray[np.int64]
+    side: NDArray[np.int8]
+
+    def take(self, index: NDArray[np.int64] | slice) -> "Trades":
+        """The chosen trades, in the given order."""
+        return Trades(
+            row=self.row[index], price=self.price[index], size=self.size[index], side=self.side[index]
+        )
+
+
+def iter_batches(
+    source: pa.Table | Path, columns: Sequence[str], rows: int = BLOCK_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """The named columns of a table or of an Arrow IPC file, in pieces of at most `rows` rows, without
+    copying.
+
+    Raises:
+        InputError: the file is not Arrow IPC, or a column is missing.
+    """
+    if isinstance(source, Path):
+        for batch in _file_batches(source, columns):
+            for start in range(0, batch.num_rows, rows):
+                yield batch.slice(start, rows)
+    else:
+        _require(source.schema, columns, "the table")
+        yield from source.select(list(columns)).to_batches(max_chunksize=rows)
+
+
+def _file_batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    try:
+        with pa.memory_map(str(path)) as source:
+            schema = pa.ipc.open_file(source).schema
+            _require(schema, columns, str(path))
+            wanted = [schema.get_field_index(name) for name in columns]
+            reader = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=wanted))
+            for index in range(reader.num_record_batches):
+                yield reader.get_batch(index)
+    except (pa.ArrowInvalid, FileNotFoundError) as error:
+        raise InputError(
+            f"{path} cannot be read as an Arrow IPC file ({error}); ingest the day again"
+        ) from error
+
+
+def _require(schema: pa.Schema, columns: Sequence[str], where: str) -> None:
+    missing = [name for name in columns if name not in schema.names]
+    if missing:
+        raise InputError(f"{where} lacks the columns {', '.join(missing)}; ingest the day again")
+
+
+def nanoseconds(column: pa.Array, name: str) -> NDArray[np.int64]:
+    """A timestamp column as int64 nanoseconds since the epoch, never by way of a float."""
+    if not (pa.types.is_timestamp(column.type) and column.type.unit == "ns"):
+        raise InputError(f"column {name} has type {column.type}, must be timestamp[ns]; ingest the day again")
+    return np.array(column.view(pa.int64()))
+
+
+def ticks(column: pa.Array, name: str) -> NDArray[np.int64]:
+    """A price column as int64 ticks, UNDEFINED_TICKS where it is null, within +-PRICE_MAX elsewhere."""
+    filled = pc.fill_null(column, UNDEFINED_TICKS) if column.null_count else column
+    values = filled.to_numpy()
+    if np.count_nonzero(values < -PRICE_MAX) > column.null_count or values.max(initial=0) > PRICE_MAX:
+        raise DataError(
+            f"column {name} holds a price outside [-{PRICE_MAX}, {PRICE_MAX}] ticks, absent levels must be "
+            "null; check the instrument's tick_size and ingest the day again"
+        )
+    return values
+
+
+def lots(column: pa.Array, name: str) -> NDArray[np.int32]:
+    """A size or order-count column as int32."""
+    if column.null_count:
+        raise DataError(f"column {name} holds nulls, must hold 0 for an absent level; ingest the day again")
+    values = column.to_numpy()
+    if values.max(initial=0) > INT32_MAX:
+        raise DataError(f"column {name} holds {values.max()}, must be at most 2147483647; use a coarser lot")
+    return values.astype(np.int32)
+
+
+def read_trades(source: pa.Table | Path) -> Trades:
+    """The whole trade tape of a day (tens of bytes a trade).
+
+    Raises:
+        DataError: a null, a size or price out of range, or rows that are not in event order.
+    """
+    parts = [_trade_part(batch) for batch in iter_batches(source, TRADE_COLUMNS, rows=1 << 20)]
+    empty = (np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int8))
+    row, price, size, side = (np.concatenate(column) for column in zip(empty, *parts, strict=True))
+    if len(row) and (row[0] < 0 or (np.diff(row) < 0).any()):
+        raise DataError("trades.snapshot_row must be non-negative and never decrease; ingest the day again")
+    return Trades(row=row, price=price, size=size, side=side)
+
+
+def _trade_part(batch: pa.RecordBatch) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    holes = [name for name in TRADE_COLUMNS if columns[name].null_count]
+    if holes:
+        raise DataError(
+            f"the trade columns {', '.join(holes)} hold nulls, must hold none; ingest the day again"
+        )
+    return (
+        columns["snapshot_row"].to_numpy().astype(np.int64),
+        ticks(columns["price"], "trades.price").astype(np.int32),
+        columns["size"].to_numpy().astype(np.int64),
+        np.sign(columns["aggressor"].to_numpy()).astype(np.int8),
+    )
