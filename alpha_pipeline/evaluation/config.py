@@ -28,7 +28,6 @@ class GridConfig:
         costs: price points per contract and side, ascending.
         thresholds: |P(up) - 0.5| needed to enter, ascending.
         episodes: episodes per cell; fewer are run when the rows do not hold so many without overlap.
-        decisions: decisions per episode.
         blocks_per_session: intraday blocks a session is cut into when sessions are too few to test on.
         confidence: level of the bootstrap interval.
         resamples: bootstrap resamples of the interval.
@@ -41,7 +40,6 @@ class GridConfig:
     costs: tuple[float, ...] = (0.0, 0.0625, 0.125, 0.25, 0.5)
     thresholds: tuple[float, ...] = (0.0, 0.05, 0.10, 0.15, 0.20, 0.25)
     episodes: int = 500
-    decisions: int = 600
     blocks_per_session: int = 12
     confidence: float = 0.95
     resamples: int = 1000
@@ -60,7 +58,6 @@ class GridConfig:
                     f"thresholds was {self.thresholds}, must be ascending in [0, 0.5]",
                 ),
                 (self.episodes >= 1, f"episodes was {self.episodes}, must be >= 1"),
-                (self.decisions >= 1, f"decisions was {self.decisions}, must be >= 1"),
                 (
                     self.blocks_per_session >= 1,
                     f"blocks_per_session was {self.blocks_per_session}, must be >= 1",
