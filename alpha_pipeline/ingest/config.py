@@ -20,7 +20,7 @@ class IngestConfig:
 
     Attributes:
         chunk_records: records held in memory at a time (368 bytes each, several copies in flight).
-        max_event_records: longest event believed; a longer one means that the end-of-event flag is not in use.
+        max_event_records: longest event believed; beyond it the end-of-event flag is not in use.
         segment_gap_seconds: a silence longer than this starts a new segment.
     """
 
@@ -56,7 +56,7 @@ class QualityThresholds:
         max_bad_timestamp_fraction: share of the instrument's records whose receive time the source distrusts.
         max_backward_fraction: share of the instrument's records that arrived out of receive-time order.
         max_gap_seconds: longest silence inside a session.
-        allow_truncated: whether a file that ends in the middle of a record or of a compressed frame may be used.
+        allow_truncated: whether a file that ends inside a record or a compressed frame may be used.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -77,9 +77,11 @@ class QualityThresholds:
             for field in fields(self)
             if field.name in FRACTIONS and not 0 <= getattr(self, field.name) <= 1
         ]
-        for name in ("min_rows", "min_trades"):
-            if getattr(self, name) < 0:
-                problems.append(f"{name} was {getattr(self, name)}, must be at least 0")
+        problems += [
+            f"{name} was {getattr(self, name)}, must be at least 0"
+            for name in ("min_rows", "min_trades")
+            if getattr(self, name) < 0
+        ]
         if not 0 < self.max_gap_seconds < float("inf"):
             problems.append(f"max_gap_seconds was {self.max_gap_seconds}, must be positive and finite")
         if problems:

@@ -1,8 +1,8 @@
 """DBN files: header and symbology through the official library, record bodies in bulk as numpy views.
 
-The body is a sequence of records that state their own length. As long as all of them are MBP-10 a chunk is one
-view of the buffer; where other types lie between, the lengths are walked and the MBP-10 records gathered. Other
-types are counted; nothing else is skipped here.
+The body is a sequence of records that state their own length. As long as all of them are MBP-10 a chunk is
+one view of the buffer; where other types lie between, the lengths are walked and the MBP-10 records gathered.
+Other types are counted; nothing else is skipped here.
 """
 
 from collections import Counter
@@ -88,13 +88,13 @@ class DbnFile:
             chunk_records: records per chunk, at most.
 
         Raises:
-            InputError: the bytes are not a sequence of records, or hold no MBP-10 but records of another schema.
+            InputError: the bytes are not a sequence of records, or hold records of another schema only.
         """
         filled = len(self._rest)
         buffer = np.empty(max(chunk_records * (RECORD_BYTES + TS_OUT_BYTES), filled), dtype=np.uint8)
         buffer[:filled] = np.frombuffer(self._rest, dtype=np.uint8)
         while True:
-            count = self._stream.fill(memoryview(buffer)[filled:])
+            count = self._stream.fill(memoryview(buffer.data)[filled:])
             filled += count
             records, used = self._records(buffer[:filled])
             if len(records):
@@ -186,8 +186,8 @@ def _gather(data: np.ndarray, starts: list[int]) -> np.ndarray:
 def _read_header(stream: ByteStream) -> tuple["Metadata", bytes]:
     """The header and the bytes already read behind it.
 
-    The official library reads a header from any bytes that start with one. The shortest prefix that it accepts
-    is the header, found by bisection, so that no field of it is read here.
+    The official library reads a header from any bytes that start with one. The shortest prefix that it
+    accepts is the header, found by bisection, so that no field of it is read here.
     """
     head = b""
     metadata = None
@@ -199,8 +199,8 @@ def _read_header(stream: ByteStream) -> tuple["Metadata", bytes]:
         metadata, reason = _decode(head)
         if metadata is None and (not count or len(head) > MAX_HEADER_BYTES):
             raise InputError(
-                f"{stream.path} has no readable DBN header in bytes 0 to {len(head)} of the decompressed stream "
-                f"({reason}): the file was cut or is damaged, fetch it again"
+                f"{stream.path} has no readable DBN header in bytes 0 to {len(head)} of the decompressed "
+                f"stream ({reason}): the file was cut or is damaged, fetch it again"
             )
     _refuse_schema(stream.path, metadata)
     return metadata, head[_header_length(head) :]
@@ -217,11 +217,12 @@ def _refuse_foreign(path: Path, head: bytes) -> None:
 
 
 def _decode(head: bytes) -> tuple["Metadata | None", str]:
-    """The header at the start of `head`, or None and why the library sees none (too short, unknown version)."""
+    """The header at the start of `head`, or None and why the library sees none."""
     import databento_dbn
 
+    as_is: Any = databento_dbn.VersionUpgradePolicy.AS_IS  # the library's stub calls this member an int
     try:
-        return databento_dbn.Metadata.decode(head, databento_dbn.VersionUpgradePolicy.AS_IS), ""
+        return databento_dbn.Metadata.decode(head, as_is), ""
     except databento_dbn.DBNError as error:
         return None, str(error)
 
@@ -265,7 +266,7 @@ def _midnight_ns(day: date) -> int:
 
 
 def _body_listings(raw: bytes, metadata: "Metadata") -> list[Listing]:
-    """The mapping record of a live stream: the symbol asked for and the one it stands for are both ours to match."""
+    """Listings of a live stream's mapping record: the symbol asked for and the one it stands for."""
     import databento_dbn
 
     decoder = databento_dbn.DBNDecoder(

@@ -1,8 +1,8 @@
 """One day of one instrument: its files in, two tables and a report out, all of them or none.
 
-The day is read in chunks and never held whole. Three things cost a further pass over the files, and only when needed:
-several symbols match (their traded volume decides), a file maps its symbols in the body, or records are not in
-receive-time order (they are then spooled to disk and sorted by time, file order breaking ties).
+The day is read in chunks and never held whole. Three things cost a further pass, and only when needed:
+several symbols match (their traded volume decides), a file maps its symbols in the body, or records are not
+in receive-time order (they are then spooled to disk and sorted by time, file order breaking ties).
 """
 
 from collections import Counter
@@ -41,8 +41,8 @@ def ingest_day(
         config: knobs, the defaults when None.
 
     Raises:
-        InputError: a file cannot be read as MBP-10, does not list the instrument, does not mark event ends, lies
-            off the instrument's price grid, or was given twice. Nothing is left behind in `out`.
+        InputError: a file cannot be read as MBP-10, does not list the instrument, does not mark event ends,
+            lies off the instrument's price grid, or was given twice. Nothing is left behind in `out`.
     """
     config = config or IngestConfig()
     digests = _digests(paths, spec)
@@ -159,8 +159,8 @@ class _Pass:
         off = report.skipped.get("off_tick", 0)
         if off and report.empty:
             raise InputError(
-                f"{self._label} has no record whose prices lie on the tick {self._spec.tick_size} of instrument "
-                f"{self._spec.name} ({off} lie off it): mend `tick_size`"
+                f"{self._label} has no record whose prices lie on the tick {self._spec.tick_size} of "
+                f"instrument {self._spec.name} ({off} lie off it): mend `tick_size`"
             )
 
 
@@ -178,7 +178,9 @@ def _digests(paths: Sequence[Path], spec: InstrumentSpec) -> dict[Path, str]:
         try:
             value = digest(path)
         except OSError as error:
-            raise InputError(f"{path} cannot be read ({error}): check that it exists and may be read") from error
+            raise InputError(
+                f"{path} cannot be read ({error}): check that it exists and may be read"
+            ) from error
         if value in known:
             raise InputError(f"{path} holds the same bytes as {known[value]}: remove one of them")
         digests[path] = value

@@ -1,7 +1,7 @@
 """From records to rows: one snapshot at each event's end, one trade per T record. Integers throughout.
 
-A record is an event's end when its flag LAST is set; the records before it fold into that event. A trade record shows
-the book before the trade, so its own first level is the touch that the trade met.
+A record ends an event when its flag LAST is set; the records before it fold into that event. A trade record
+shows the book before the trade, so its own first level is the touch that the trade met.
 """
 
 from collections import Counter
@@ -107,7 +107,7 @@ def book_sizes(records: np.ndarray) -> np.ndarray:
 
 
 def book_states(ticks: Ticks, sizes: np.ndarray) -> np.ndarray:
-    """State [n] uint8 of each book: good, a side empty (no price or no size at the touch), locked, crossed."""
+    """State [n] uint8 of each book; a side is empty without a price or without a size at the touch."""
     bid, ask = 1, 1 + LEVELS
     empty = ticks.undefined[bid] | ticks.undefined[ask] | (sizes[0] == 0) | (sizes[LEVELS] == 0)
     spread = ticks.values[ask] - ticks.values[bid]
@@ -186,8 +186,8 @@ class EventFolder:
         if len(self._waiting) > self._max_event_records:
             raise InputError(
                 f"{self._label} has an event of more than {self._max_event_records} records without the "
-                f"end-of-event flag (from sequence {self._waiting['sequence'][0]}): event ends are not marked "
-                "there, ask for data that mark them"
+                f"end-of-event flag (from sequence {self._waiting['sequence'][0]}): event ends are not "
+                "marked there, ask for data that mark them"
             )
 
     def _snapshots(self, rows: np.ndarray, ticks: Ticks, epochs: np.ndarray) -> pa.RecordBatch:
@@ -226,7 +226,7 @@ class EventFolder:
     def _tape(
         self, records: np.ndarray, epochs: np.ndarray, ends: np.ndarray, at: np.ndarray, ticks: Ticks
     ) -> pa.RecordBatch:
-        """Trades whose event ended; one that a break separates from that end belongs to no row and is counted."""
+        """Trades whose event ended; one that a break separates from that end is counted, not kept."""
         event = np.searchsorted(ends, at)
         complete = event < len(ends)
         end = ends[np.minimum(event, len(ends) - 1)]
@@ -262,18 +262,15 @@ def _column(values: np.ndarray) -> pa.Array:
 
 
 def _price_arrays(ticks: Ticks) -> list[pa.Array]:
-    """One int64 column per row of `ticks`, null where undefined."""
-    has_null = ticks.undefined.any(axis=1)
-    valid = np.packbits(~ticks.undefined, axis=1, bitorder="little") if has_null.any() else None
-    count = ticks.values.shape[1]
+    """One int64 column per row of `ticks`, null where undefined; no bitmap where nothing is."""
+    with_nulls = np.flatnonzero(ticks.undefined.any(axis=1))
+    valid = np.packbits(~ticks.undefined[with_nulls], axis=1, bitorder="little")
+    bitmaps = {int(k): pa.py_buffer(bits.tobytes()) for k, bits in zip(with_nulls, valid, strict=True)}
     return [
         pa.Array.from_buffers(
             pa.int64(),
-            count,
-            [
-                pa.py_buffer(np.ascontiguousarray(valid[k])) if valid is not None and has_null[k] else None,
-                pa.py_buffer(np.ascontiguousarray(ticks.values[k])),
-            ],
+            len(values),
+            [bitmaps.get(k), pa.py_buffer(np.ascontiguousarray(values).data)],
         )
-        for k in range(len(ticks.values))
+        for k, values in enumerate(ticks.values)
     ]

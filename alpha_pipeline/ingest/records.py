@@ -94,6 +94,8 @@ class Flag(IntFlag):
     MAYBE_BAD_BOOK = 0x04
 
 
+CODE_OFFSETS = {"action": 28, "side": 29}
+
 ACTIONS = "ACMRTFN"
 """Add, cancel, modify, clear (R), trade, fill, none."""
 
@@ -108,8 +110,7 @@ def codes(records: np.ndarray, field: str) -> np.ndarray:
         records: [n] MBP10_DTYPE.
         field: "action" or "side".
     """
-    assert MBP10_DTYPE.fields is not None
-    return records.getfield(np.uint8, MBP10_DTYPE.fields[field][1])
+    return records.getfield(np.uint8, CODE_OFFSETS[field])
 
 
 def words(records: np.ndarray, kind: type[np.integer]) -> np.ndarray:

@@ -69,7 +69,7 @@ class IngestReport:
         largest_backward_ns: largest such step.
         ts_event_backward: records whose event time lies before that of the one that precedes them.
         reordered: whether rows were sorted by receive time, file order breaking ties.
-        sequence_gaps: forward jumps of the sequence number by more than one (usual in a channel shared by many).
+        sequence_gaps: forward jumps of the sequence number by more than one, usual in a shared channel.
         largest_sequence_gap: largest such jump.
         sequence_resets: steps back of the sequence number.
         segments: uninterrupted stretches.
@@ -122,6 +122,11 @@ class IngestReport:
     session_dates: tuple[str, ...] = ()
 
     @property
+    def rows(self) -> int:
+        """Rows of the snapshot table."""
+        return self.snapshots
+
+    @property
     def empty(self) -> bool:
         """Whether the day has no snapshot."""
         return self.status == EMPTY
@@ -139,7 +144,9 @@ class IngestReport:
     @property
     def records_of_instrument(self) -> int:
         """Records of the instrument, used or not."""
-        return self.records_read - sum(self.skipped_by_type.values()) - self.skipped.get("other_instrument", 0)
+        return (
+            self.records_read - sum(self.skipped_by_type.values()) - self.skipped.get("other_instrument", 0)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; integers stay exact."""

@@ -89,7 +89,7 @@ class Segmenter:
         return changed
 
     def _look_up(self, first_ns: int, last_ns: int) -> None:
-        """Keep the looked-up window ahead of the data, always from the same start so that indices stay valid."""
+        """Keep the window ahead of the data, always from the same start so that indices stay valid."""
         if self._window is not None and last_ns < self._window[1]:
             return
         start = first_ns if self._window is None else self._window[0]

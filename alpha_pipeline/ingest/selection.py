@@ -122,7 +122,7 @@ def _activity(records: np.ndarray, listing: Listing) -> Activity:
 
 
 def _refuse_unknown(path: Path, survey: _Survey, spec: InstrumentSpec) -> None:
-    """A file that asked for the instrument and got nothing is an empty day; one that never did is a mistake."""
+    """A file that asked for the instrument and got nothing is an empty day; one that never did, a mistake."""
     if survey.ours or survey.requested:
         return
     if survey.all:

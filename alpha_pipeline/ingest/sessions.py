@@ -2,26 +2,27 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, time, timedelta
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from alpha_core.errors import ConfigError
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 ALWAYS_OPEN = "24/7"
-DAY_NS = 86_400 * 10**9
+NANOS = 10**9
+DAY_NS = 86_400 * NANOS
 MARGIN_DAYS = 10
 """Calendar days looked at on either side of the data: longer than any holiday closure."""
 
 GLOBEX = "CMES"
-GLOBEX_DAILY_HALT = "16:00"
-GLOBEX_HOLIDAY_HALT = "12:00"
-GLOBEX_EVE_HALT = "12:15"
-"""Central time. exchange_calendars 4.13 lets CMES run to 17:00 and knows only some of the holidays' noon halts;
-CME halts equity index futures when New York is closed (noon) or closes early (12:15)."""
+CHICAGO = ZoneInfo("America/Chicago")
+NEW_YORK = ZoneInfo("America/New_York")
+GLOBEX_DAILY_HALT = time(16, 0)
+GLOBEX_HOLIDAY_HALT = time(12, 0)
+GLOBEX_EVE_HALT = time(12, 15)
+"""Chicago time. exchange_calendars 4.13 lets CMES run to 17:00 and knows only some of the shortened days:
+equity index futures stop at noon when New York is closed, and at 12:15 when it closes early."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +47,18 @@ class Sessions:
 
     def dates_of(self, first_ns: int, last_ns: int) -> list[str]:
         """Dates of the sessions that [first_ns, last_ns] touches."""
-        starts, ends = self.edges[0::2], self.edges[1::2]
-        touched = (starts <= last_ns) & (ends > first_ns)
+        touched = (self.edges[0::2] <= last_ns) & (self.edges[1::2] > first_ns)
         return [date for date, hit in zip(self.dates, touched, strict=True) if hit]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Listed:
+    """One session as the calendar library has it, ns UTC; `lunch` is empty or (start, end)."""
+
+    date: str
+    opens: int
+    closes: int
+    lunch: tuple[int, ...]
 
 
 def sessions_around(calendar: str, first_ns: int, last_ns: int) -> Sessions:
@@ -65,51 +75,49 @@ def sessions_around(calendar: str, first_ns: int, last_ns: int) -> Sessions:
 
 
 def _intervals(calendar: str, first_ns: int, last_ns: int) -> Iterator[tuple[str, int, int]]:
-    """(session date, open ns, close ns), a session with a lunch break giving two."""
-    schedule = _schedule(calendar, first_ns, last_ns)
+    """(session date, open ns, close ns); a session with a lunch break gives two."""
     halts = _globex_halts(first_ns, last_ns) if calendar == GLOBEX else {}
-    for row in schedule.itertuples():
-        date = f"{row.Index:%Y-%m-%d}"
-        close = _close(date, row.close, halts) if calendar == GLOBEX else row.close
-        stops = [row.open, close] if row.break_start != row.break_start else _with_break(row, close)
+    for listed in _schedule(calendar, first_ns, last_ns):
+        closes = listed.closes
+        if calendar == GLOBEX:
+            halt = halts.get(listed.date, GLOBEX_HOLIDAY_HALT)
+            closes = min(closes, _local_ns(listed.date, halt))
+        stops = (listed.opens, *listed.lunch, closes)
         for start, end in zip(stops[0::2], stops[1::2], strict=True):
-            yield date, _ns(start), _ns(end)
+            yield listed.date, start, end
 
 
-def _with_break(row: "pd.Series", close: "pd.Timestamp") -> list["pd.Timestamp"]:
-    return [row.open, row.break_start, row.break_end, close]
-
-
-def _schedule(calendar: str, first_ns: int, last_ns: int) -> "pd.DataFrame":
-    import exchange_calendars
-    import pandas as pd
-
-    margin = MARGIN_DAYS * DAY_NS
-    start, end = (pd.Timestamp(ns).normalize() for ns in (first_ns - margin, last_ns + margin))
-    try:
-        return exchange_calendars.get_calendar(calendar, start=start, end=end).schedule
-    except exchange_calendars.errors.InvalidCalendarName as error:
-        raise ConfigError(
-            f"calendar was {calendar!r}, must be '24/7' or a code of exchange_calendars such as 'CMES' or 'XNYS'"
-        ) from error
-
-
-def _globex_halts(first_ns: int, last_ns: int) -> dict[str, str]:
-    """New York's session dates, each with the Central time at which Globex stops because of it."""
-    schedule = _schedule("XNYS", first_ns, last_ns)
+def _globex_halts(first_ns: int, last_ns: int) -> dict[str, time]:
+    """Dates of New York's sessions, each with the Chicago time at which Globex stops; holidays are absent."""
     halts = {}
-    for date, close in schedule["close"].items():
-        early = close.tz_convert("America/New_York").hour < 16
-        halts[f"{date:%Y-%m-%d}"] = GLOBEX_EVE_HALT if early else GLOBEX_DAILY_HALT
+    for listed in _schedule("XNYS", first_ns, last_ns):
+        closes = datetime.fromtimestamp(listed.closes // NANOS, NEW_YORK).time()
+        halts[listed.date] = GLOBEX_EVE_HALT if closes < time(16, 0) else GLOBEX_DAILY_HALT
     return halts
 
 
-def _close(date: str, listed: "pd.Timestamp", halts: dict[str, str]) -> "pd.Timestamp":
-    import pandas as pd
+def _schedule(calendar: str, first_ns: int, last_ns: int) -> list[_Listed]:
+    import exchange_calendars
+    from exchange_calendars.errors import InvalidCalendarName
 
-    halt = pd.Timestamp(f"{date} {halts.get(date, GLOBEX_HOLIDAY_HALT)}", tz="America/Chicago")
-    return min(listed, halt)
+    margin = timedelta(days=MARGIN_DAYS)
+    start, end = (datetime.fromtimestamp(ns // NANOS, UTC).date() for ns in (first_ns, last_ns))
+    try:
+        found = exchange_calendars.get_calendar(
+            calendar, start=f"{start - margin:%Y-%m-%d}", end=f"{end + margin:%Y-%m-%d}"
+        )
+    except InvalidCalendarName as error:
+        raise ConfigError(
+            f"calendar was {calendar!r}, must be '24/7' or a code of exchange_calendars like 'CMES' or 'XNYS'"
+        ) from error
+    dates = found.sessions.strftime("%Y-%m-%d")
+    columns = (found.opens_nanos, found.closes_nanos, found.break_starts_nanos, found.break_ends_nanos)
+    return [
+        _Listed(date=date, opens=opens, closes=closes, lunch=(start, end) if start > 0 else ())
+        for date, opens, closes, start, end in zip(dates, *(c.tolist() for c in columns), strict=True)
+    ]
 
 
-def _ns(moment: "pd.Timestamp") -> int:
-    return moment.as_unit("ns").value
+def _local_ns(date: str, moment: time) -> int:
+    day = datetime.fromisoformat(date).date()
+    return int(datetime.combine(day, moment, CHICAGO).timestamp()) * NANOS

@@ -1,7 +1,7 @@
-"""Bytes of a file as the format defines them: plain, or any sequence of zstd frames (skippable ones included).
+"""Bytes of a file as the format has them: plain, or any sequence of zstd frames (skippable ones included).
 
-A stream that ends in the middle of a frame gives what was decompressed and says that it was cut; a frame that is
-damaged is an error. Memory does not depend on the size of the file or on its compression ratio.
+A stream that ends in the middle of a frame gives what was decompressed and says that it was cut; a frame that
+is damaged is an error. Memory does not depend on the size of the file or on its compression ratio.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ class ByteStream:
     Attributes:
         path: the file.
         offset: bytes of the decompressed stream handed out so far.
-        truncated: whether the compressed data ended in the middle of a frame (known once the end was reached).
+        truncated: whether the compressed data ended inside a frame (known once the end was reached).
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,7 +32,9 @@ class ByteStream:
         try:
             self._file = pa.OSFile(str(path), "rb")
         except OSError as error:
-            raise InputError(f"{path} cannot be opened ({error}): check that it exists and may be read") from error
+            raise InputError(
+                f"{path} cannot be opened ({error}): check that it exists and may be read"
+            ) from error
         self._source = self._file
         if is_zstd(_first_bytes(path)):
             self._source = pa.CompressedInputStream(self._file, "zstd")

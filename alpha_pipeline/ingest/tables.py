@@ -1,4 +1,4 @@
-"""The two tables a day becomes: their Arrow schemas, their files, and how they appear all at once or not at all."""
+"""The two tables a day becomes: their schemas, their files, and how these appear together or not at all."""
 
 import json
 import os
@@ -63,7 +63,7 @@ TRADE_SCHEMA = pa.schema(
         pa.field("snapshot_row", pa.int64()),
     ]
 )
-"""One row per trade; `bid_px` and `ask_px` are the touch before it, `snapshot_row` the event that contains it."""
+"""One row per trade; `bid_px`, `ask_px` are the touch before it, `snapshot_row` is its event's row."""
 
 
 def open_table(path: Path) -> pa.Table:
@@ -81,8 +81,8 @@ def open_table(path: Path) -> pa.Table:
 class DayWriter:
     """Writes a day's files under temporary names beside their targets and publishes them together.
 
-    The report is removed before the first table is replaced and comes back last, so that a folder with a report
-    is a whole day, whenever the process dies.
+    The report is removed before the first table is replaced and comes back last, so that a folder with a
+    report is a whole day, whenever the process dies.
     """
 
     def __init__(self, out: Path) -> None:

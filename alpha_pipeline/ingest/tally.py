@@ -9,7 +9,7 @@ from alpha_pipeline.ingest.records import Flag
 
 @dataclass
 class FileOrderTally:
-    """Order of times and sequence numbers, and flags, as the files have them; see IngestReport for each field."""
+    """Order of times and sequence numbers, and flags, as the files have them; fields as in IngestReport."""
 
     bad_ts_recv: int = 0
     maybe_bad_book: int = 0
