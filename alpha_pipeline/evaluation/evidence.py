@@ -1,4 +1,4 @@
-"""Everything the gate judges, as plain values. Collecting it is the stage's work; judging it needs no files."""
+"""Everything the gate judges, as plain values: judging it needs no files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -31,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 def judge(evidence: GateEvidence, config: GateConfig, criteria: Sequence[Criterion] | None = None) -> Verdict:
     """Assess every criterion; PASS needs each evaluated one to hold.
 
-    A criterion that raises has failed, with the error as its reason: a step that broke must never read as a pass.
+    A criterion that raises has failed, with the error as its reason: a broken step must never read as a pass.
 
     Args:
         evidence: what to judge.
@@ -128,28 +128,34 @@ def _power_context(evidence: GateEvidence, config: GateConfig) -> dict[str, Deta
 
 
 def _warnings(evidence: GateEvidence, config: GateConfig, results: Sequence[CriterionResult]) -> list[str]:
-    said = []
-    for at in evidence.perception:
-        if at.auc is not None and at.auc > config.auc_alarm:
-            said.append(
-                f"AUC at {at.horizon} snapshots is {at.auc:.3f}, above {config.auc_alarm}: on real data suspect a leak"
-            )
-    if evidence.oos is None:
-        return said
-    series = evidence.oos.chosen
-    seen = series.observations(config.min_sessions)
+    said = [
+        f"AUC at {at.horizon} snapshots is {at.auc:.3f}, above {config.auc_alarm}: suspect a leak"
+        for at in evidence.perception
+        if at.auc is not None and at.auc > config.auc_alarm
+    ]
+    if evidence.looks and evidence.looks.overlapping:
+        said.append(f"{evidence.looks.overlapping} earlier looks saw part of these days in another span")
+    if evidence.oos is not None:
+        said += _record_warnings(evidence.oos.chosen, config)
+    if any(_tests_disagree(result, config.alpha) for result in results):
+        said.append("the HAC t and the block bootstrap disagree at this level")
+    return said
+
+
+def _record_warnings(series: PnlSeries, config: GateConfig) -> list[str]:
+    said, seen = [], series.observations(config.min_sessions)
     if low_activity(seen.pnl):
         said.append(f"low activity: fewer than a tenth of the {seen.pnl.size} {seen.unit}s have any PnL")
     if seen.unit != "session":
         said.append(
-            f"{seen.sessions} out-of-sample sessions, fewer than {config.min_sessions}: tested on intraday blocks, "
-            "which cannot show how profit varies from day to day"
+            f"{seen.sessions} out-of-sample sessions, fewer than {config.min_sessions}: tested on intraday "
+            "blocks, which cannot show how profit varies from day to day"
         )
-    if evidence.looks and evidence.looks.overlapping:
-        said.append(f"{evidence.looks.overlapping} earlier looks saw part of these days in another span")
-    for result in results:
-        p_hac, p_boot = result.details.get("p_value"), result.details.get("p_value_bootstrap")
-        if isinstance(p_hac, float) and isinstance(p_boot, float):
-            disagree = (p_hac <= config.alpha) != (p_boot <= config.alpha)
-            said += ["HAC t and block bootstrap disagree at this level"] if disagree else []
     return said
+
+
+def _tests_disagree(result: CriterionResult, alpha: float) -> bool:
+    ours, beside = result.details.get("p_value"), result.details.get("p_value_bootstrap")
+    if not isinstance(ours, float) or not isinstance(beside, float):
+        return False
+    return (ours <= alpha) != (beside <= alpha)

@@ -1,4 +1,4 @@
-"""The criteria of the gate, one class a file; for bad evidence they do not raise, they fail with the reason."""
+"""The criteria of the gate, one class a file: for bad evidence they fail with the reason."""
 
 from alpha_pipeline.evaluation.criteria.base import Criterion
 from alpha_pipeline.evaluation.criteria.clean_inputs import CleanInputs

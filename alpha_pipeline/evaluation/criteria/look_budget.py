@@ -9,7 +9,7 @@ from alpha_pipeline.evaluation.evidence import GateEvidence
 
 
 def budgeted_alpha(alpha: float, earlier_looks: int) -> float:
-    """Level left after a number of earlier looks: alpha / 2^looks, so that all looks together stay below 2 alpha."""
+    """alpha / 2^looks, the level left after earlier looks: all looks together stay below 2 alpha."""
     return alpha * 0.5 ** min(earlier_looks, 1000)
 
 
@@ -25,17 +25,16 @@ class LookBudget:
         """The figure is the p value, the threshold the level that is left."""
         if evidence.looks is None:
             return judged(self, False, "the ledger of looks was not consulted")
-        left = budgeted_alpha(config.alpha, evidence.looks.earlier)
-        details = {"earlier_looks": evidence.looks.earlier, "overlapping_looks": evidence.looks.overlapping}
+        looks = evidence.looks
+        left = budgeted_alpha(config.alpha, looks.earlier)
+        details = {"earlier_looks": looks.earlier, "overlapping_looks": looks.overlapping}
         test = the_test(evidence, config)
         if test is None or test.p_value is None:
-            return judged(
-                self, False, "there is no p value to hold against it", threshold=left, details=details
-            )
+            return judged(self, False, "there is no p value", threshold=left, details=details)
         return judged(
             self,
             test.p_value <= left,
-            f"p = {test.p_value:.2g}, must be at most {left:.2g} after {evidence.looks.earlier} earlier looks "
+            f"p = {test.p_value:.2g}, must be at most {left:.2g} after {looks.earlier} earlier looks "
             "at these days",
             figure=test.p_value,
             threshold=left,

@@ -18,12 +18,13 @@ class PositiveMean:
 
     def assess(self, evidence: GateEvidence, config: GateConfig) -> CriterionResult:
         """The figure is the t statistic, the threshold its one-sided critical value."""
-        if evidence.oos is None or record_problems(evidence, config):
-            return judged(self, False, "not testable: " + "; ".join(record_problems(evidence, config)))
+        problems = record_problems(evidence, config)
+        if problems or evidence.oos is None:
+            return judged(self, False, "not testable: " + "; ".join(problems))
         seen = evidence.oos.chosen.observations(config.min_sessions)
-        test = the_test(evidence, config)
-        if test is None or test.statistic is None or test.mean is None:
-            return judged(self, False, f"not testable: {test.reason if test else 'no record'}")
+        test = hac_t(seen.pnl, variance_floor=config.variance_floor)
+        if test.statistic is None or test.mean is None:
+            return judged(self, False, f"not testable: {test.reason}")
         beside = bootstrap_t(
             seen.pnl,
             block=block_length(test.n, config.block_length),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from alpha_pipeline.evaluation.config import GateConfig
-from alpha_pipeline.evaluation.criteria.base import CriterionResult, Detail, judged
+from alpha_pipeline.evaluation.criteria.base import CriterionResult, Detail, judged, smallest
 from alpha_pipeline.evaluation.evidence import GateEvidence
 from alpha_pipeline.evaluation.series import PnlSeries
 from alpha_pipeline.evaluation.statistics import paired_test
@@ -53,4 +53,4 @@ def _compare(
         words.append(f"{means[-1]:+.4g} ticks per {mine.unit} against {name.replace('_', ' ')}")
         details[f"difference_{name}_ticks"] = means[-1]
         details[f"p_value_{name}"] = paired_test(difference, 0.0).p_value
-    return min(means), " and ".join(words), details
+    return smallest(means), " and ".join(words), details

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from alpha_pipeline.evaluation.config import GateConfig
-from alpha_pipeline.evaluation.criteria.base import CriterionResult, judged
+from alpha_pipeline.evaluation.criteria.base import CriterionResult, judged, smallest
 from alpha_pipeline.evaluation.evidence import GateEvidence
 from alpha_pipeline.evaluation.series import PnlSeries
 
@@ -24,13 +24,14 @@ class RobustSign:
         details = {"mean_next_cost_ticks": dearer, "mean_queue_fill_ticks": queued}
         if dearer is None or queued is None:
             missing = "the grid has no higher cost" if evidence.oos.next_cost is None else "no episodes"
-            return judged(self, False, f"not measured: {missing}", threshold=0.0, details=details)
-        worst = min(dearer, queued)
+            sentence = f"not measured: {missing}"
+            return judged(self, False, sentence, threshold=0.0, details=details)
+        worst = smallest((dearer, queued))
         return judged(
             self,
             worst > 0.0,
-            f"mean PnL per episode is {dearer:+.4g} ticks at the next higher cost and {queued:+.4g} under the "
-            "queue fill model, both must be above 0",
+            f"mean PnL per episode is {dearer:+.4g} ticks at the next higher cost and {queued:+.4g} "
+            "under the queue fill model, both must be above 0",
             figure=worst,
             threshold=0.0,
             margin=worst,
