@@ -18,7 +18,7 @@ class Account:
     Attributes:
         position: signed lots.
         cash_micro: micro-ticks x lots received less paid, costs included.
-        basis_micro: what the open position cost, micro-ticks x lots, signed, average-cost rule, costs left out.
+        basis_micro: average-cost basis of the open position, micro-ticks x lots, signed, costs left out.
         trades: executions, that is times that lots changed hands.
         fills: executions of a resting order.
         turnover: lots that changed hands.

@@ -24,8 +24,9 @@ class Action(IntEnum):
 class FillMode(IntEnum):
     """How a resting order is held against the tape. Fills satisfy 0 within 2 and 3, and those within 1.
 
-    PESSIMISTIC: only what traded through the price. TOUCH: whatever traded at or through it. QUEUE: at the price,
-    only what exceeds the queue ahead. POISSON: at the price, only when the fitted intensity grants priority.
+    PESSIMISTIC: only what traded through the price. TOUCH: whatever traded at or through it. QUEUE: at the
+    price, only what exceeds the queue ahead. POISSON: at the price, only when the fitted intensity grants
+    priority.
     """
 
     PESSIMISTIC = 0

@@ -19,9 +19,9 @@ TAPE_WIDTH = 2 * TAPE_SIDE + 2
     [19]     number of sell-aggressor trades
     [20]     size cancelled at price bid_px(i), [21] size cancelled at price ask_px(i)
 
-A trade at a better price than the touch of row i (below the ask for a buy, above the bid for a sell) counts in
-the number and the extreme but in no volume bin. Trades of unknown aggressor count nowhere. The last row of a
-segment has an empty tape.
+A trade at a better price than the touch of row i (below the ask for a buy, above the bid for a sell) counts
+in the number and the extreme but in no volume bin. Trades of unknown aggressor count nowhere. The last row
+of a segment has an empty tape.
 """
 
 

@@ -6,17 +6,19 @@ One step of a lane on row i, with the decision taken there:
 2. the action decided `latency` rows before row i + 1 arrives and executes against row i + 1's book,
 3. the PnL is marked at row i + 1's mid.
 
-With latency 0 the decision executes on row i's book before 1. On row start + H, whatever is in flight or resting is
-dropped and the position is flattened at market; that order is sent early enough to arrive there, for its time is
-known in advance. Afterwards a lane stays as it is: `done`, no reward, nothing allowed but waiting.
+With latency 0 the decision executes on row i's book before 1. On row start + H, whatever is in flight or
+resting is dropped and the position is flattened at market; that order is sent early enough to arrive there,
+for its time is known in advance. Afterwards a lane stays as it is: `done`, no reward, nothing allowed but
+waiting.
 
-A passive order's price is the level's price on the row of the decision. It is refused on arrival when marketable
-and post-only; otherwise it takes what the book offers up to its price, and the rest of it rests.
+A passive order's price is the level's price on the row of the decision. It is refused on arrival when
+marketable and post-only; otherwise it takes what the book offers up to its price, and the rest of it rests.
 
-Every action in flight or resting holds a reservation: an order is masked unless the position limit would still
-hold after all of them filled. Masked actions become wait. The threshold masks entries whose alpha is weaker than
-|sigmoid(alpha) − 1/2| >= tau in the trade's direction; tau < 0 turns it off. An order is an exit, which is always
-allowed, if the position keeps its sign or becomes flat even when everything on the order's side fills.
+Every action in flight or resting holds a reservation: an order is masked unless the position limit would
+still hold after all of them filled. Masked actions become wait. The threshold masks entries whose alpha is
+weaker than |sigmoid(alpha) − 1/2| >= tau in the trade's direction; tau < 0 turns it off. An order is an
+exit, which is always allowed, if the position keeps its sign or becomes flat even when everything on the
+order's side fills.
 
 No step reads a tensor on the host, so a step can be captured in a graph.
 """
@@ -44,7 +46,7 @@ from alpha_core.market.matching import (
 )
 from alpha_core.market.observation import observation
 from alpha_core.market.tables import MarketTables, build_tables
-from alpha_core.shapes import MICRO, UNDEFINED_TICKS
+from alpha_core.shapes import LEVELS, MICRO, UNDEFINED_TICKS
 
 _SETTLE = len(Action)
 """The flattening at the horizon, one beyond the actions."""
@@ -149,6 +151,8 @@ class Environment:
         self.config = config
         self.fill_model = fill_model
         self.tables: MarketTables = build_tables(data, fill_model)
+        largest = max(config.order_size, config.position_limit)
+        self._depth = min(LEVELS, largest) if self.tables.compact else LEVELS
         self._direction = torch.tensor(_DIRECTION, dtype=torch.int64, device=data.mid2.device)
 
     @property
@@ -177,7 +181,7 @@ class Environment:
             seed: with the episode, the step and the purpose, the key of every draw.
 
         Raises:
-            ConfigError: shapes, costs or the mode are not as described, or poisson fills without a fill model.
+            ConfigError: shapes, costs or the mode not as described, or poisson fills without a fill model.
             DataError: an episode that leaves its segment or the market.
         """
         row = start_rows.to(self.device, torch.int64)
@@ -204,7 +208,13 @@ class Environment:
     def observe(self, state: EnvState) -> Tensor:
         """What the agent sees, [E, 10] float32 in the order of `observation.OBSERVATION_NAMES`."""
         return observation(
-            self.tables, self.config, state.row, state.step, state.mid2, state.account, state.order
+            self.tables,
+            config=self.config,
+            row=state.row,
+            step=state.step,
+            mid2=state.mid2,
+            account=state.account,
+            order=state.order,
         )
 
     def action_mask(self, state: EnvState) -> Tensor:
@@ -219,8 +229,9 @@ class Environment:
             actions: [E] int64 in 0..8.
 
         Returns:
-            The next state; [E] float32 rewards, the change of marked PnL in ticks x lots (their sum is the terminal
-            PnL up to float32 rounding; `pnl_micro` carries it exactly); [E] bool, whether the episode is over.
+            The next state; [E] float32 rewards, the change of marked PnL in ticks x lots (their sum is the
+            terminal PnL up to float32 rounding; `pnl_micro` carries it exactly); [E] bool, whether the
+            episode is over.
         """
         live = state.step < self.config.horizon
         allowed = state.mask.gather(1, actions[:, None]).squeeze(1)
@@ -228,10 +239,7 @@ class Environment:
         price = state.quotes[:4].gather(0, (chosen - Action.JOIN_BID_1).clamp(0, 3)[None]).squeeze(0)
         arriving, limit, pending = self._delay(state.pending, chosen, price)
         if self.config.latency == 0:
-            state, (arriving, limit) = (
-                self._execute(state, arriving, limit),
-                (torch.zeros_like(chosen), limit),
-            )
+            state, arriving = self._execute(state, arriving, limit), torch.zeros_like(arriving)
         step = state.step + live
         state = self._interval(state, live)
         arriving = torch.where(step >= self.config.horizon, _SETTLE, arriving)
@@ -254,7 +262,7 @@ class Environment:
         near = torch.where(order.side > 0, state.quotes[0], state.quotes[1])
         tape = printed(self.tables, row, near, order)
         draw = (state.seed, state.episode, state.step)
-        lots = passive_lots(self.tables, row, order, tape, state.fill_mode, draw)
+        lots = passive_lots(self.tables, row, order, tape, mode=state.fill_mode, draw=draw)
         row = row + live
         quotes = self._quotes(row)
         lots = lots + _met_by_touch(order, quotes, order.left - lots)
@@ -283,7 +291,7 @@ class Environment:
         order, account, quotes = state.order, state.account, state.quotes
         joins = (action >= Action.JOIN_BID_1) & (action <= Action.JOIN_ASK_2)
         flattens = action >= Action.FLATTEN
-        direction = torch.where(flattens, -account.position.sign(), self._direction.take(action))
+        direction = torch.where(flattens, -account.position.sign(), self._direction.gather(0, action))
         far = torch.where(direction > 0, quotes[1], quotes[0])
         marketable = joins & ((price - far) * direction >= 0)
         takes = (action == Action.BUY_MARKET) | (action == Action.SELL_MARKET)
@@ -292,25 +300,26 @@ class Environment:
             takes = takes | marketable
             limit = torch.where(joins, -direction * price, NO_LIMIT)
         want = torch.where(flattens, account.position.abs(), takes * self.config.order_size)
-        lots, proceeds = walk(self.tables, state.row, direction, want, limit, action == _SETTLE)
+        lots, proceeds = walk(
+            self.tables,
+            state.row,
+            direction=direction,
+            want=want,
+            limit=limit,
+            settle=action == _SETTLE,
+            depth=self._depth,
+        )
         rests = joins & ~marketable if self.config.post_only else joins
         account = account.traded(direction * lots, proceeds, state.cost_micro, resting=False)
-        order = self._replace_order(order, action, rests, direction, price, self.config.order_size - lots)
-        return replace(state, account=account, order=self._stand(state, order))
-
-    def _replace_order(
-        self, order: RestingOrder, action: Tensor, rests: Tensor, side: Tensor, price: Tensor, left: Tensor
-    ) -> RestingOrder:
-        """The resting order after cancellations and arrivals."""
-        kept = order.left * (action < Action.CANCEL)
-        left = torch.where(rests, left, kept)
-        return RestingOrder(
-            side=torch.where(rests, side, order.side) * (left > 0),
+        left = torch.where(rests, self.config.order_size - lots, order.left * (action < Action.CANCEL))
+        order = RestingOrder(
+            side=torch.where(rests, direction, order.side) * (left > 0),
             price=torch.where(rests, price, order.price),
             left=left,
             queue=torch.where(rests, QUEUE_UNKNOWN, order.queue),
             level=order.level,
         )
+        return replace(state, account=account, order=self._stand(state, order))
 
     def _stand(self, state: EnvState, order: RestingOrder) -> RestingOrder:
         """Bound the queue ahead by what the row displays, and find the order's level."""
@@ -321,7 +330,7 @@ class Environment:
 
     def _mask(self, state: EnvState) -> Tensor:
         """Actions allowed on the lane's row, [E, 9] bool."""
-        position, order, edge = state.position, state.order, self.tables.edge.take(state.row)
+        position, order, edge = state.position, state.order, self.tables.edge.gather(0, state.row)
         bids, asks = order.left * (order.side > 0), order.left * (order.side < 0)
         ceiling, floor, free = position, position, order.left == 0
         if self.config.latency > 1:
@@ -371,7 +380,8 @@ class Environment:
         last = row + self.config.horizon
         if int(row.min()) < 0 or int(last.max()) >= self.data.rows:
             raise DataError(
-                f"episodes cover rows {int(row.min())} to {int(last.max())}, must lie in [0, {self.data.rows - 1}]"
+                f"episodes cover rows {int(row.min())} to {int(last.max())}, "
+                f"must lie in [0, {self.data.rows - 1}]"
             )
         leaves = self.data.segment[row] != self.data.segment[last]
         if bool(leaves.any()):

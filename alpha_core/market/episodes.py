@@ -9,8 +9,8 @@ from alpha_core.errors import ConfigError
 def episode_starts(segment: Tensor, horizon: int, latency: int, *, stride: int | None = None) -> Tensor:
     """Rows from which a whole episode, its last decision's arrival included, lies inside one segment.
 
-    An episode from row s decides on rows s .. s + H - 1 and settles on row s + H; its last decision would arrive
-    on row s + H - 1 + latency.
+    An episode from row s decides on rows s .. s + H - 1 and settles on row s + H; its last decision would
+    arrive on row s + H - 1 + latency.
 
     Args:
         segment: [R] int, contiguous runs of equal values.

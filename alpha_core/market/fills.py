@@ -2,11 +2,12 @@
 
     λ(fills/s) = exp(β0[level, side] + β · z),    P(priority over Δt) = 1 − exp(−λ Δt)
 
-z = log1p of the queue ahead in lots, spread in ticks, touch imbalance signed towards the order's own side, log
-trade-intensity EMA, log volatility EMA, log1p of the hours since and until UTC midnight.
+z = log1p of the queue ahead in lots, spread in ticks, touch imbalance signed towards the order's own side,
+log trade-intensity EMA, log volatility EMA, log1p of the hours since and until UTC midnight.
 
-The probability is of the whole event "a back-of-queue order is filled within Δt"; the environment applies it on top
-of the condition that the tape traded at the price, so `FillMode.POISSON` errs on the side of too few fills.
+The probability is of the whole event "a back-of-queue order is filled within Δt"; the environment applies
+it on top of the condition that the tape traded at the price, so `FillMode.POISSON` errs on the side of too
+few fills.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ QUEUE_TABLE = 65_536
 """Queues ahead of this many lots and more share one intensity in a rollout."""
 
 UNIFORM_TABLE = 65_536
-"""A rollout draws waiting times from this many equally likely values: a probability is off by at most 2^-17."""
+"""A rollout draws waiting times from this many equally likely values: 2^-17 is the error of a probability."""
 
 _LOG_RATE = (-20.0, 8.0)
 
@@ -128,8 +129,8 @@ class FillModel:
 def waiting_times() -> Tensor:
     """Quantiles of the unit exponential at (k + 1/2) / UNIFORM_TABLE, [UNIFORM_TABLE] float32.
 
-    Priority is granted when the drawn waiting time is below the hazard. Looking both up in tables made once on the
-    CPU keeps logarithms, which differ between devices in the last bit, out of a rollout.
+    Priority is granted when the drawn waiting time is below the hazard. Looking both up in tables made once
+    on the CPU keeps logarithms, which differ between devices in the last bit, out of a rollout.
     """
     middle = (torch.arange(UNIFORM_TABLE, dtype=torch.float64) + 0.5) / UNIFORM_TABLE
     return (-torch.log1p(-middle)).float()

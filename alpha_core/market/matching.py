@@ -2,23 +2,25 @@
 
 Rules, for a resting bid at price P over the interval (row i, row i + 1]; an ask is the mirror image.
 
-* Volume THROUGH is what sell aggressors got below P, volume AT is what they got at P. Both come from the tape's
-  volume bins when P is 0..6 ticks below row i's bid. Where bins cannot tell (P above that bid, or 7 ticks and more
-  below it) the farthest trade proves one lot: at P when it equals P, through P when it lies below; a P above
-  row i's bid is also traded through by all binned volume.
+* Volume THROUGH is what sell aggressors got below P, volume AT is what they got at P. Both come from the
+  tape's volume bins when P is 0..6 ticks below row i's bid. Where bins cannot tell (P above that bid, or 7
+  ticks and more below it) the farthest trade proves one lot: at P when it equals P, through P when it lies
+  below; a P above row i's bid is also traded through by all binned volume.
 * An order never gets more lots than the tape traded there. THROUGH always fills. AT fills by mode: never
   (pessimistic), always (touch), what exceeds the queue ahead (queue), if priority is drawn (poisson).
-* A book that moves onto the order without a print (row i + 1's ask at or below P) fills it at P, up to the size
-  displayed at that ask: whoever posted it would have met our bid. This adverse fill is the same in all modes.
-* Queue ahead, in lots, begins at the size displayed at P on arrival: 0 at an empty price between visible levels,
-  QUEUE_UNKNOWN beyond the tenth level. Each interval it falls by AT and then by the stated share of what was
-  cancelled at row i's bid if P is that bid, to 0 when P was traded through, and to the size displayed at P on
-  row i + 1 where that is visible. Cancellations therefore help from the next interval on.
-* Poisson draws one uniform per interval and compares it with 1 − exp(−λ Δt) of that interval, at the order's level
-  (1 + number of better levels on row i) and queue ahead; orders beyond level 5 fill only when traded through.
-* Orders that take liquidity walk the displayed sizes from the touch of the row they arrive on. The replayed book
-  is never depleted by us. What the ten levels cannot give is not filled; only at the settlement it trades one tick
-  beyond the deepest level, so that every episode ends flat.
+* A book that moves onto the order without a print (row i + 1's ask at or below P) fills it at P, up to the
+  size displayed at that ask: whoever posted it would have met our bid. This adverse fill is the same in all
+  modes.
+* Queue ahead, in lots, begins at the size displayed at P on arrival: 0 at an empty price between visible
+  levels, QUEUE_UNKNOWN beyond the tenth level. Each interval it falls by AT and then by the stated share of
+  what was cancelled at row i's bid if P is that bid, to 0 when P was traded through, and to the size
+  displayed at P on row i + 1 where that is visible. Cancellations therefore help from the next interval on.
+* Poisson draws one uniform per interval and compares it with 1 − exp(−λ Δt) of that interval, at the
+  order's level (1 + number of better levels on row i) and queue ahead; orders beyond level 5 fill only when
+  traded through.
+* Orders that take liquidity walk the displayed sizes from the touch of the row they arrive on. The replayed
+  book is never depleted by us. What the ten levels cannot give is not filled; only at the settlement it
+  trades one tick beyond the deepest level, so that every episode ends flat.
 """
 
 from dataclasses import dataclass
@@ -28,7 +30,7 @@ from torch import Tensor
 
 from alpha_core.market.config import FillMode
 from alpha_core.market.fills import FILL_LEVELS, QUEUE_TABLE, UNIFORM_TABLE
-from alpha_core.market.tables import FLOW_WIDTH, MarketTables
+from alpha_core.market.tables import FLOW_WIDTH, LADDER_WIDTH, MarketTables
 from alpha_core.rng import Purpose, philox_uniform
 from alpha_core.shapes import LEVELS
 
@@ -47,7 +49,7 @@ class RestingOrder:
         price: ticks; meaningless without an order.
         left: lots still to fill; 0 without an order.
         queue: lots ahead; kept in the queue and poisson modes only.
-        level: 1 + number of better displayed levels; kept in the poisson mode only.
+        level: 1 + number of better displayed levels, at most FILL_LEVELS + 1; kept with the queue.
     """
 
     side: Tensor
@@ -76,10 +78,10 @@ def printed(tables: MarketTables, row: Tensor, near: Tensor, order: RestingOrder
     """Read the interval after `row` for an order; `near` is that row's touch on the order's side."""
     away = (near - order.price) * order.side
     base = (2 * row + (order.side < 0)) * FLOW_WIDTH
-    beyond = tables.flow.take(base + away.clamp(0, 8)).long()
-    through = tables.flow.take(base + (away + 1).clamp(0, 8)).long()
-    reach = tables.flow.take(base + 9).long()
-    cancelled = tables.flow.take(base + 10).long()
+    beyond = tables.flow.gather(0, base + away.clamp(0, 8)).long()
+    through = tables.flow.gather(0, base + (away + 1).clamp(0, 8)).long()
+    reach = tables.flow.gather(0, base + 9).long()
+    cancelled = tables.flow.gather(0, base + 10).long()
     at = (beyond - through) * (away < 7)
     return Printed(
         at=torch.maximum(at, (reach == away).long()),
@@ -91,9 +93,9 @@ def printed(tables: MarketTables, row: Tensor, near: Tensor, order: RestingOrder
 def priority(tables: MarketTables, row: Tensor, order: RestingOrder, uniform: Tensor) -> Tensor:
     """Whether the fitted intensity grants priority over the interval after `row`, [E] bool."""
     column = 2 * (order.level.clamp(1, FILL_LEVELS) - 1) + (order.side < 0)
-    hazard = tables.hazard.take(row * (2 * FILL_LEVELS) + column)
-    factor = tables.queue_factor.take(order.queue.clamp(max=QUEUE_TABLE))
-    waiting = tables.waiting.take((uniform * UNIFORM_TABLE).long())
+    hazard = tables.hazard.gather(0, row * (2 * FILL_LEVELS) + column)
+    factor = tables.queue_factor.gather(0, order.queue.clamp(max=QUEUE_TABLE))
+    waiting = tables.waiting.gather(0, (uniform * UNIFORM_TABLE).long())
     return (waiting < hazard * factor) & (order.level <= FILL_LEVELS)
 
 
@@ -102,6 +104,7 @@ def passive_lots(
     row: Tensor,
     order: RestingOrder,
     tape: Printed,
+    *,
     mode: int,
     draw: tuple[int, Tensor, Tensor],
 ) -> Tensor:
@@ -128,19 +131,26 @@ def find_in_ladder(tables: MarketTables, row: Tensor, order: RestingOrder) -> tu
     """Where an order stands in a row's book.
 
     Returns:
-        [E] int64 lots displayed at its price (QUEUE_UNKNOWN where the price is not visible), and [E] int64 level.
+        [E] int64 lots displayed at its price (QUEUE_UNKNOWN where the price is not visible), and [E] int64
+        level.
     """
-    ladder = tables.ladder.index_select(0, 2 * row + (order.side < 0))
-    price = (order.price * order.side).int()[:, None]
-    levels, sizes = ladder[:, :LEVELS], ladder[:, LEVELS : 2 * LEVELS]
-    displayed = torch.where(levels == price, sizes, 0).sum(1)
-    visible = levels[:, LEVELS - 1] <= price[:, 0]
-    level = 1 + (levels > price).sum(1)
+    ladder = tables.ladder.index_select(0, 2 * row + (order.side < 0)).t().contiguous()
+    price = (order.price * order.side).int()
+    displayed = torch.where(ladder[:LEVELS] == price, ladder[LEVELS : 2 * LEVELS], 0).sum(0)
+    visible = ladder[LEVELS - 1] <= price
+    level = 1 + (ladder[:FILL_LEVELS] > price).sum(0)
     return torch.where(visible, displayed, QUEUE_UNKNOWN), level
 
 
 def walk(
-    tables: MarketTables, row: Tensor, direction: Tensor, want: Tensor, limit: Tensor | None, settle: Tensor
+    tables: MarketTables,
+    row: Tensor,
+    *,
+    direction: Tensor,
+    want: Tensor,
+    limit: Tensor | None,
+    settle: Tensor,
+    depth: int,
 ) -> tuple[Tensor, Tensor]:
     """Take liquidity from the displayed levels of a row.
 
@@ -151,21 +161,20 @@ def walk(
         want: [E] int64 lots.
         limit: [E] int64, worst acceptable signed price of the side taken from, or None for no limits.
         settle: [E] bool, trade what the levels cannot give one tick beyond the deepest.
+        depth: levels to look at, enough for the largest want.
 
     Returns:
         [E] int64 lots taken and [E] int64 proceeds in ticks x lots (negative when buying).
     """
-    ladder = (
-        tables.ladder.index_select(0, 2 * row + (direction > 0))
-        .t()
-        .to(torch.int64, memory_format=torch.contiguous_format)
-    )
+    flat, base = tables.ladder.flatten(), (2 * row + (direction > 0)) * LADDER_WIDTH
     left, proceeds = want, torch.zeros_like(want)
-    for level in range(LEVELS):
-        take = torch.minimum(ladder[LEVELS + level], left)
+    for level in range(depth):
+        price = flat.gather(0, base + level).long()
+        take = torch.minimum(flat.gather(0, base + LEVELS + level), left)
         if limit is not None:
-            take = take * (ladder[level] >= limit)
-        proceeds = torch.addcmul(proceeds, take, ladder[level])
+            take = take * (price >= limit)
+        proceeds = proceeds + take * price
         left = left - take
     forced = left * settle
-    return want - left + forced, torch.addcmul(proceeds, forced, ladder[2 * LEVELS])
+    beyond = flat.gather(0, base + 2 * LEVELS).long()
+    return want - left + forced, proceeds + forced * beyond

@@ -20,9 +20,10 @@ OBSERVATION_NAMES: tuple[str, ...] = (
     "resting_side",
     "microprice_minus_mid_ticks",
 )
-"""position_share = position / limit. unrealised_scaled = unrealised PnL in ticks x lots, costs left out, divided by
-limit x pnl_scale_ticks. time_left = share of the decisions still to come. recent_ofi_log_lots = sign(x) log1p|x| of
-the order-flow imbalance at level 1, summed over the segment's last five rows. resting_side = +1 bid, −1 ask, 0."""
+"""position_share = position / limit. unrealised_scaled = unrealised PnL in ticks x lots, costs left out,
+divided by limit x pnl_scale_ticks. time_left = share of the decisions still to come. recent_ofi_log_lots =
+sign(x) log1p|x| of the order-flow imbalance at level 1, summed over the segment's last five rows.
+resting_side = +1 bid, −1 ask, 0."""
 
 
 def unrealised_scale(config: MarketConfig) -> float:
@@ -32,6 +33,7 @@ def unrealised_scale(config: MarketConfig) -> float:
 
 def observation(
     tables: MarketTables,
+    *,
     config: MarketConfig,
     row: Tensor,
     step: Tensor,

@@ -1,8 +1,8 @@
 """The environment once more, one episode at a time in plain Python: the judge of the batched one.
 
 It reads the raw book and tape of MarketData, not the rearranged tables, and says each rule of `matching` and
-`environment` the way one would say it aloud. Only numbers whose float32 rounding has to agree bit for bit (the
-hazards of the fill model, the tables of waiting times) are shared. Slow by design.
+`environment` the way one would say it aloud. Only numbers whose float32 rounding has to agree bit for bit
+(the hazards of the fill model, the tables of waiting times) are shared. Slow by design.
 """
 
 import math
@@ -113,7 +113,7 @@ class OracleEnvironment:
         return self.now.start + self.now.step
 
     def step(self, action: int) -> tuple[float, bool]:
-        """Take one decision; returns the reward in ticks (a float32 value) and whether the episode is over."""
+        """Take one decision; returns the reward (ticks, a float32 value) and whether the episode is over."""
         now, size = self.now, self.config.order_size
         if now.step >= self.config.horizon:
             return 0.0, True
@@ -250,7 +250,7 @@ class OracleEnvironment:
         now, level = self.now, self.books[self.row].level(order.buy, order.price)
         uniform = philox_uniform_scalar(now.seed, now.episode, now.step, Purpose.FILL)
         if level > FILL_LEVELS or order.ahead is None:
-            # An order out of sight stands at the end of the longest queue of the table, at a level beyond all fits.
+            # Out of sight means behind ten levels, hence beyond all fitted ones.
             assert level > FILL_LEVELS
             return False
         hazard = self.hazards[self.row, 2 * (level - 1) + (not order.buy)]
@@ -258,7 +258,7 @@ class OracleEnvironment:
         return bool(self.waiting[int(uniform * UNIFORM_TABLE)] < hazard * factor)
 
     def _meet_touch(self) -> None:
-        """A touch that has moved onto the order fills it; then the queue ahead is what the book can still show."""
+        """A touch that has moved onto the order fills it; what the book shows then bounds the queue ahead."""
         order, book = self.now.order, self.books[self.row]
         if order is None:
             return

@@ -1,7 +1,7 @@
 """The cached rows, rearranged once so that a step reads each of them with one short gather.
 
-Prices in a ladder are signed: ticks on the bid side, minus ticks on the ask side, so that on both sides a larger
-number is a better price and an absent level (UNDEFINED_TICKS) is worse than any other.
+Prices in a ladder are signed: ticks on the bid side, minus ticks on the ask side, so that on both sides a
+larger number is a better price and an absent level (UNDEFINED_TICKS) is worse than any other.
 """
 
 from dataclasses import dataclass
@@ -15,14 +15,15 @@ from alpha_core.market.fills import FillModel, waiting_times
 from alpha_core.shapes import LEVELS, UNDEFINED_TICKS
 
 QUOTE_WIDTH = 8
-"""[0] bid 1, [1] ask 1, [2] bid 2, [3] ask 2 in ticks, [4] mid2, [5] bid size 1, [6] ask size 1, [7] unused."""
+"""[0] bid 1, [1] ask 1, [2] bid 2, [3] ask 2 in ticks, [4] mid2, [5] bid size 1, [6] ask size 1, [7]
+unused."""
 
 LADDER_WIDTH = 2 * LEVELS + 4
 """[0:10] signed prices, [10:20] sizes, [20] signed price one tick beyond the deepest level, [21:] unused."""
 
 FLOW_WIDTH = TAPE_OFFSETS + 4
-"""[0:8] aggressor volume k ticks from the touch and beyond, [8] zero, [9] ticks from the touch to the farthest
-trade (UNDEFINED_TICKS when none), [10] size cancelled at the touch, [11] unused."""
+"""[0:8] aggressor volume k ticks from the touch and beyond, [8] zero, [9] ticks from the touch to the
+farthest trade (UNDEFINED_TICKS when none), [10] size cancelled at the touch, [11] unused."""
 
 OFI_ROWS = 5
 
@@ -32,16 +33,19 @@ class MarketTables:
     """Read-only tensors of a rollout. Side 0 is the bid side, side 1 the ask side.
 
     Attributes:
+        compact: whether no level without size stands before one with size, so that n levels hold n lots.
         quote: [R, 8] int32, see QUOTE_WIDTH.
         ladder: [2R, 24] int32, row 2r + side, see LADDER_WIDTH.
         flow: [2R * 12] int32, row 2r + side, what fills a resting order of that side; see FLOW_WIDTH.
-        view: [R, 10] float32, the market's part of the observation, zeros in the columns of the agent's own state.
+        view: [R, 10] float32, the market's part of the observation, zeros in the columns of the agent's own
+            state.
         edge: [R] float32, sigmoid(alpha) − 1/2.
         hazard: [R * 10] float32, `FillModel.hazards`; one zero when there is no model.
         queue_factor: [n] float32, `FillModel.queue_factors`; one zero when there is no model.
         waiting: [65 536] float32, `fills.waiting_times`.
     """
 
+    compact: bool
     quote: Tensor
     ladder: Tensor
     flow: Tensor
@@ -60,10 +64,11 @@ def build_tables(data: MarketData, model: FillModel | None) -> MarketTables:
     """
     device, data = data.mid2.device, data.to("cpu")
     _check_touch(data)
+    ladder = _ladders(data)
     absent = torch.zeros(1)
     tables = {
         "quote": _quotes(data),
-        "ladder": _ladders(data),
+        "ladder": ladder,
         "flow": _flows(data),
         "view": market_view(data),
         "edge": (torch.sigmoid(data.alpha.double()) - 0.5).float(),
@@ -71,17 +76,21 @@ def build_tables(data: MarketData, model: FillModel | None) -> MarketTables:
         "queue_factor": absent if model is None else model.queue_factors(),
         "waiting": waiting_times(),
     }
-    return MarketTables(**{name: table.contiguous().to(device) for name, table in tables.items()})
+    filled = ladder[:, LEVELS : 2 * LEVELS] > 0
+    compact = not bool((filled[:, 1:] & ~filled[:, :-1]).any())
+    return MarketTables(compact=compact, **{k: v.contiguous().to(device) for k, v in tables.items()})
 
 
 def _check_touch(data: MarketData) -> None:
     touch = data.book[:, 0]
     good = (touch[:, 0] > UNDEFINED_TICKS) & (touch[:, 1] > touch[:, 0]) & (touch[:, 2:] > 0).all(1)
+    good &= data.mid2 == touch[:, 0] + touch[:, 1]
     if not bool(good.all()):
         row = int(torch.nonzero(~good)[0])
         raise DataError(
-            f"market row {row}: touch (bid, ask, bid size, ask size) was {touch[row].tolist()}, "
-            "must be a defined bid below a defined ask with positive sizes; keep only good book states"
+            f"market row {row}: touch (bid, ask, bid size, ask size) was {touch[row].tolist()} and mid2 "
+            f"{int(data.mid2[row])}, must be a defined bid below a defined ask with positive sizes and their "
+            "sum; keep only good book states"
         )
 
 

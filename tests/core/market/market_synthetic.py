@@ -101,7 +101,8 @@ def random_market(rows, *, seed, segments=3, levels=LEVELS) -> MarketData:
         )
         bid = mid - int(rng.integers(0, 3))
         ask = mid + int(rng.integers(1, 3))
-        for column, price, sign in ((0, bid, -1), (1, ask, 1)):
+        for column, touch, sign in ((0, bid, -1), (1, ask, 1)):
+            price = touch
             for level in range(int(rng.integers(1, levels + 1))):
                 book[row, level, column] = price
                 book[row, level, column + 2] = rng.integers(1, 8)
@@ -130,3 +131,21 @@ def some_fill_model(seed=0) -> FillModel:
     slope = np.array([-0.4, 0.05, 0.3, 0.2, 0.1, 0.05, -0.05])
     assert len(slope) == len(FILL_COVARIATES)
     return FillModel(intercept=torch.from_numpy(intercept), slope=torch.from_numpy(slope))
+
+
+def settings(starts, episodes, seed) -> dict:
+    """Arguments of `reset` for random episodes."""
+    rng = np.random.default_rng(seed)
+    count = episodes
+    return {
+        "start_rows": starts[torch.from_numpy(rng.integers(0, len(starts), count))],
+        "episode_ids": torch.from_numpy(rng.integers(0, 2**40, count)),
+        "cost_micro": torch.from_numpy(rng.choice([0, 250_000, 333_333], count)),
+        "threshold": torch.from_numpy(rng.choice([-1.0, 0.0, 0.1, 0.3], count).astype(np.float32)),
+    }
+
+
+def chosen(rng, steps, episodes) -> torch.Tensor:
+    """Random actions with more passive ones than chance would give, some of them not allowed."""
+    weights = np.array([0.25, 0.04, 0.04, 0.17, 0.17, 0.1, 0.1, 0.08, 0.05])
+    return torch.from_numpy(rng.choice(9, size=(steps, episodes), p=weights))

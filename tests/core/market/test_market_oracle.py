@@ -1,9 +1,10 @@
-"""The batched environment equals the scalar oracle tick for tick, whatever the mode, the rules and the batch."""
+"""The batched environment equals the scalar oracle tick for tick, whatever the mode, the rules and the
+batch."""
 
 import numpy as np
 import pytest
 import torch
-from market_synthetic import random_market, some_fill_model
+from market_synthetic import chosen, random_market, settings, some_fill_model
 
 from alpha_core.market.config import FillMode, MarketConfig
 from alpha_core.market.environment import Environment
@@ -18,23 +19,6 @@ CONFIGS = {
     ),
     "large": MarketConfig(horizon=20, latency=2, order_size=9, position_limit=30, cancel_ahead_share=1.0),
 }
-
-
-def settings(starts, episodes, seed):
-    rng = np.random.default_rng(seed)
-    count = episodes
-    return {
-        "start_rows": starts[torch.from_numpy(rng.integers(0, len(starts), count))],
-        "episode_ids": torch.from_numpy(rng.integers(0, 2**40, count)),
-        "cost_micro": torch.from_numpy(rng.choice([0, 250_000, 333_333], count)),
-        "threshold": torch.from_numpy(rng.choice([-1.0, 0.0, 0.1, 0.3], count).astype(np.float32)),
-    }
-
-
-def chosen(rng, steps, episodes):
-    """Random actions with more passive ones than chance would give, some of them not allowed."""
-    weights = np.array([0.25, 0.04, 0.04, 0.17, 0.17, 0.1, 0.1, 0.08, 0.05])
-    return torch.from_numpy(rng.choice(9, size=(steps, episodes), p=weights))
 
 
 def run_batched(environment, setting, mode, actions):
@@ -69,9 +53,7 @@ def run_oracle(oracle, setting, lane, mode, actions):
         seed=11,
     )
     trace = [oracle_record(oracle, 0.0, False)]
-    for action in actions[:, lane].tolist():
-        trace.append(oracle_record(oracle, *oracle.step(action)))
-    return trace
+    return trace + [oracle_record(oracle, *oracle.step(action)) for action in actions[:, lane].tolist()]
 
 
 def oracle_record(oracle, reward, done):
