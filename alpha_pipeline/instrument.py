@@ -12,7 +12,7 @@ NANO = 10**9
 """Raw prices count units of 1e-9."""
 
 CONTRACT = re.compile(r"[FGHJKMNQUVXZ]\d{1,2}")
-"""What follows the root in a futures contract's name: month letter and the last one or two digits of the year."""
+"""What follows the root in a futures contract's name: month letter, last one or two digits of the year."""
 
 MAX_SYMBOL = 71
 """Longest symbol of the file format (a C string of 71 bytes)."""
@@ -24,8 +24,8 @@ class InstrumentSpec:
 
     Attributes:
         name: short lower-case name, used for folders and titles.
-        symbols: raw symbols ("ESH4", "NEXOUSDT"), continuous ones ("ES.c.0") or futures roots ("ES", which stands
-            for ESH4, ESM4, ... and never for MESH4).
+        symbols: raw symbols ("ESH4", "NEXOUSDT"), continuous ones ("ES.c.0") or futures roots ("ES", which
+            stands for ESH4, ESM4, ... and never for MESH4).
         tick_size: price increment in price points, as an exact decimal ("0.25", "0.00390625").
         multiplier: account currency per price point and lot.
         currency: account currency, three to five capital letters.
@@ -52,15 +52,15 @@ class InstrumentSpec:
         return int(Decimal(self.tick_size) * NANO)
 
     def matches(self, symbol: str) -> bool:
-        """Whether a raw symbol is this instrument: equal to a listed symbol, or a contract of a listed root."""
+        """Whether a raw symbol is this instrument: a listed symbol, or a contract of a listed root."""
         return any(_is_symbol_or_contract(symbol, listed) for listed in self.symbols)
 
 
 def safe_name(symbol: str) -> str:
     """A symbol as one path component, from which `symbol_of` recovers it exactly.
 
-    Letters, digits, `_` and `-` stay; everything else, the dot included, is percent-encoded, so that no symbol can
-    name a parent folder, a hidden file or an extension.
+    Letters, digits, `_` and `-` stay; everything else, the dot included, is percent-encoded, so that no
+    symbol can name a parent folder, a hidden file or an extension.
 
     Raises:
         ConfigError: the symbol is empty or longer than a file system takes.
@@ -102,7 +102,7 @@ def _price_problems(spec: InstrumentSpec) -> list[str]:
     problems = []
     if not _is_tick(spec.tick_size):
         problems.append(
-            f"tick_size was {spec.tick_size!r}, must be a positive decimal of at most nine places such as '0.25'"
+            f"tick_size was {spec.tick_size!r}, must be a positive decimal of at most nine places like '0.25'"
         )
     if not 0 < spec.multiplier < float("inf"):
         problems.append(f"multiplier was {spec.multiplier}, must be positive and finite")

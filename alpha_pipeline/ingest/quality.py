@@ -138,7 +138,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="good_rows",
         what="snapshots with a good book",
-        figure=lambda s, _: (s["book_state"] == GOOD).sum(),
+        figure=lambda s, _: s.filter(s["book_state"] == GOOD).height,
         bound=lambda t, _: t.min_rows,
         least=True,
         blocking=True,

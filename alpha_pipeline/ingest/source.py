@@ -165,7 +165,7 @@ def _day_of(path: Path, spec: InstrumentSpec) -> str | None:
         ours = source.belongs(path, spec) if name.symbol is None else spec.matches(name.symbol)
         if ours and name.until is not None:
             raise InputError(
-                f"{path} spans the days {name.day} to {name.until}, must hold one UTC day: fetch it split by day"
+                f"{path} spans the days {name.day} to {name.until}, must hold one UTC day: fetch it by day"
             )
         if ours:
             return name.day

@@ -1,0 +1,302 @@
+"""What each table that crosses a stage boundary must look like, checked on collected frames.
+
+Schemas are pandera's. Three things that pandera 0.35 lets pass are settled here: a LazyFrame, whose values it
+does not look at, is refused; infinities and NaN fail in float columns; an empty table fails unless a day may be
+empty.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from alpha_core.errors import ConfigError, DataError
+from alpha_core.shapes import LEVELS
+from alpha_pipeline.results import Check
+
+if TYPE_CHECKING:
+    import pandera.polars as pandera
+    import polars as pl
+
+EXAMPLES = 3
+SHOWN_RULES = 4
+SHOWN_COLUMNS = 4
+SHOWN_CHARACTERS = 160
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableRule:
+    """How one kind of table is checked.
+
+    Attributes:
+        build: makes its pandera schema (pandera is imported only then).
+        may_be_empty: a day without rows is a fact, a result without rows is an error.
+    """
+
+    build: Callable[[], "pandera.DataFrameSchema"]
+    may_be_empty: bool
+
+
+def validate(name: str, frame: "pl.DataFrame") -> list[Check]:
+    """Hold a table against its schema.
+
+    Args:
+        name: key of TABLES.
+        frame: the table, collected.
+
+    Returns:
+        One blocking check `<name>_schema`; its figure is the number of violations, its description says what
+        was expected, what was found and in which rows.
+
+    Raises:
+        ConfigError: no schema has that name.
+        DataError: `frame` is lazy, so that its values could not be checked.
+    """
+    import polars as pl
+
+    if name not in TABLES:
+        raise ConfigError(f"schema was {name!r}, must be one of {', '.join(TABLES)}")
+    if isinstance(frame, pl.LazyFrame):
+        raise DataError(f"table {name} is lazy and its values cannot be checked: collect it first")
+    rule = TABLES[name]
+    if frame.is_empty():
+        return [_check(name, 0 if rule.may_be_empty else 1, "it is empty, 0 rows")]
+    problems = _violations(rule.build(), frame)
+    count = sum(problem.count for problem in problems)
+    shown = "; ".join(problem.sentence for problem in problems[:SHOWN_RULES])
+    more = f"; and {len(problems) - SHOWN_RULES} more rules" if len(problems) > SHOWN_RULES else ""
+    return [_check(name, count, shown + more or f"{frame.height} rows as expected")]
+
+
+def _check(name: str, violations: int, found: str) -> Check:
+    return Check(
+        name=f"{name}_schema",
+        passed=violations == 0,
+        figure=float(violations),
+        threshold=0.0,
+        description=f"violations of the schema of {name}: {violations}, must be 0: {found}",
+        blocking=True,
+    )
+
+
+@dataclass(frozen=True)
+class _Problem:
+    count: int
+    sentence: str
+
+
+def _violations(schema: "pandera.DataFrameSchema", frame: "pl.DataFrame") -> list[_Problem]:
+    import pandera.polars as pandera
+    from pandera.config import ValidationDepth, config_context
+
+    try:
+        # an environment variable could otherwise switch validation off
+        with config_context(validation_enabled=True, validation_depth=ValidationDepth.SCHEMA_AND_DATA):
+            schema.validate(frame, lazy=True)
+    except pandera.errors.SchemaErrors as error:
+        cases = error.failure_cases
+        assert not isinstance(cases, str)
+        columns = {str(check.name): (check.title or "").split() for check in schema.checks}
+        groups = cases.partition_by("column", "check", maintain_order=True)
+        return [_problem(group, columns.get(group["check"][0], ())) for group in groups]
+    return []
+
+
+def _problem(cases: "pl.DataFrame", columns: Sequence[str]) -> _Problem:
+    """One broken rule: what was expected of which column, and what was found where.
+
+    Args:
+        cases: pandera's failure cases of the rule.
+        columns: for a rule between columns, those that it compares; pandera gives whole rows there.
+    """
+    rule, column = cases["check"][0], cases["column"][0]
+    found = [_shown(case, columns) for case in cases["failure_case"][:EXAMPLES].to_list()]
+    rows = [str(row) for row in cases["index"][:EXAMPLES].to_list() if row is not None]
+    where = f" in rows {', '.join(rows)}" if rows else ""
+    more = f", {cases.height} cases" if cases.height > EXAMPLES else ""
+    text = ", ".join(found)[:SHOWN_CHARACTERS]
+    return _Problem(cases.height, f"{column or 'table'} expected {rule}, found {text}{where}{more}")
+
+
+def _shown(case: str, columns: Sequence[str]) -> str:
+    if not columns:
+        return str(case)
+    row = json.loads(case)
+    more = " ..." if len(columns) > SHOWN_COLUMNS else ""
+    return " ".join(f"{column}={row[column]}" for column in columns[:SHOWN_COLUMNS]) + more
+
+
+def _finite() -> Any:
+    """Every float column, listed or not: no infinity, no NaN."""
+    import pandera.polars as pandera
+    import polars as pl
+    import polars.selectors as cs
+
+    def is_finite(data: Any) -> "pl.LazyFrame":
+        return data.lazyframe.select(pl.all_horizontal(pl.lit(True), cs.float().is_finite()))
+
+    return pandera.Check(is_finite, name="finite numbers")
+
+
+def _row_check(name: str, expression: "pl.Expr") -> Any:
+    """A rule between columns of one row or between rows; null counts as kept."""
+    import pandera.polars as pandera
+
+    def holds(data: Any) -> "pl.LazyFrame":
+        return data.lazyframe.select(expression.fill_null(True))
+
+    return pandera.Check(holds, name=name, title=" ".join(dict.fromkeys(expression.meta.root_names())))
+
+
+def _snapshots() -> "pandera.DataFrameSchema":
+    import pandera.polars as pandera
+    import polars as pl
+
+    from alpha_pipeline.ingest.events import GOOD
+    from alpha_pipeline.ingest.records import ACTIONS, SIDES
+
+    column, check, time = pandera.Column, pandera.Check, pl.Datetime("ns", "UTC")
+    bid, ask = pl.col("bid_px_00"), pl.col("ask_px_00")
+    good = pl.col("book_state") == GOOD
+    levels = {
+        f"{kind}_{level:02d}": column(
+            pl.Int64 if kind.endswith("px") else pl.UInt32, nullable=kind.endswith("px")
+        )
+        for kind in ("bid_px", "ask_px", "bid_sz", "ask_sz", "bid_ct", "ask_ct")
+        for level in range(LEVELS)
+    }
+    return pandera.DataFrameSchema(
+        {
+            "ts_event": column(time),
+            "ts_recv": column(time),
+            "sequence": column(pl.UInt32),
+            "instrument_id": column(pl.UInt32),
+            "action": column(pl.Categorical, check.isin(list(ACTIONS))),
+            "side": column(pl.Categorical, check.isin(list(SIDES))),
+            "price": column(pl.Int64, nullable=True),
+            "size": column(pl.UInt32),
+            **levels,
+            "flags": column(pl.UInt8),
+            "book_state": column(pl.UInt8, check.in_range(0, 3)),
+            "segment": column(pl.Int32, check.ge(0)),
+        },
+        checks=[
+            _row_check("a good book has both sides, bid below ask", ~good | (bid < ask).fill_null(False)),
+            *(
+                _row_check(f"{side} level {level + 1} lies beyond level {level}", _beyond(side, level))
+                for side in ("bid", "ask")
+                for level in range(LEVELS - 1)
+            ),
+            _row_check("ts_recv never decreases", pl.col("ts_recv").diff() >= pl.duration()),
+            _row_check("segment never decreases", pl.col("segment").diff() >= 0),
+        ],
+        strict=True,
+        ordered=True,
+    )
+
+
+def _beyond(side: str, level: int) -> "pl.Expr":
+    """The next level is absent, or farther from the touch than this one, which is then present."""
+    import polars as pl
+
+    near, far = pl.col(f"{side}_px_{level:02d}"), pl.col(f"{side}_px_{level + 1:02d}")
+    beyond = far < near if side == "bid" else far > near
+    return far.is_null() | beyond.fill_null(False)
+
+
+def _trades() -> "pandera.DataFrameSchema":
+    import pandera.polars as pandera
+    import polars as pl
+
+    column, check, time = pandera.Column, pandera.Check, pl.Datetime("ns", "UTC")
+    return pandera.DataFrameSchema(
+        {
+            "ts_event": column(time),
+            "ts_recv": column(time),
+            "price": column(pl.Int64),
+            "size": column(pl.UInt32),
+            "aggressor": column(pl.Int8, check.isin([-1, 0, 1])),
+            "bid_px": column(pl.Int64, nullable=True),
+            "ask_px": column(pl.Int64, nullable=True),
+            "sequence": column(pl.UInt32),
+            "snapshot_row": column(pl.Int64, check.ge(0)),
+        },
+        checks=[
+            _row_check("ts_recv never decreases", pl.col("ts_recv").diff() >= pl.duration()),
+            _row_check("snapshot_row never decreases", pl.col("snapshot_row").diff() >= 0),
+        ],
+        strict=True,
+        ordered=True,
+    )
+
+
+def _fxcache() -> "pandera.DataFrameSchema":
+    import pandera.polars as pandera
+    import polars as pl
+
+    from alpha_pipeline.features.catalogue import FEATURE_NAMES
+
+    column, check = pandera.Column, pandera.Check
+    return pandera.DataFrameSchema(
+        {
+            "ts": column(),
+            "segment": column(pl.Int32, check.ge(0)),
+            "mid2": column(pl.Int32),
+            **{name: column(pl.Float32) for name in FEATURE_NAMES},
+        },
+        checks=[
+            _finite(),
+            _row_check("ts never decreases", pl.col("ts").to_physical().diff() >= 0),
+            _row_check("segment never decreases", pl.col("segment").diff() >= 0),
+        ],
+    )
+
+
+def _grid() -> "pandera.DataFrameSchema":
+    import pandera.polars as pandera
+    import polars as pl
+
+    from alpha_pipeline.evaluation.grid import COLUMNS
+
+    column, check = pandera.Column, pandera.Check
+    ruled = {
+        "cost": column(pl.Float64, check.ge(0)),
+        "cost_ticks": column(pl.Float64, check.ge(0)),
+        "threshold": column(pl.Float64, check.in_range(0, 0.5)),
+        "episodes": column(pl.Int64, check.ge(1)),
+        "sessions": column(pl.Int64, check.ge(1)),
+        "mean_pnl_ticks": column(pl.Float64),
+        "win_rate": column(pl.Float64, check.in_range(0, 1)),
+        "trades_per_episode": column(pl.Float64, check.ge(0)),
+        "max_drawdown_ticks": column(pl.Float64, check.ge(0)),
+    }
+    free = {name: column(nullable=True) for name in COLUMNS if name not in ruled}
+    return pandera.DataFrameSchema(
+        ruled | free, checks=[_finite()], unique=["cost", "threshold", "sample"], strict=True
+    )
+
+
+def _folds() -> "pandera.DataFrameSchema":
+    import pandera.polars as pandera
+    import polars as pl
+
+    column, check = pandera.Column, pandera.Check
+    return pandera.DataFrameSchema(
+        {
+            "fold": column(pl.Int64, check.ge(0)),
+            "train_rows": column(pl.Int64, check.ge(1)),
+            "test_rows": column(pl.Int64, check.ge(1)),
+        },
+        checks=[_finite()],
+        unique=["fold"],
+    )
+
+
+TABLES: dict[str, TableRule] = {
+    "snapshots": TableRule(build=_snapshots, may_be_empty=True),
+    "trades": TableRule(build=_trades, may_be_empty=True),
+    "fxcache": TableRule(build=_fxcache, may_be_empty=True),
+    "grid": TableRule(build=_grid, may_be_empty=False),
+    "folds": TableRule(build=_folds, may_be_empty=False),
+}
+"""Every schema by the name of its table."""
