@@ -16,6 +16,7 @@ from alpha_pipeline.evaluation.series import PnlSeries, series_of
 from alpha_pipeline.evaluation.statistics import (
     annual_sharpe,
     block_length,
+    bootstrap_indices,
     bootstrap_interval,
     clustered_mean,
     low_activity,
@@ -163,8 +164,12 @@ def summarise(
     """One row per cell of an episode table; see `COLUMNS` and, for the arguments, `run_grid`."""
     import polars as pl
 
+    tables = episodes.partition_by("cell", maintain_order=True)
+    n = _resampled(series_of(tables[0]))[0].size
+    # One set of resamples serves all cells: they share their blocks, and so their intervals compare.
+    resamples = bootstrap_indices(n, block=block_length(n), resamples=config.resamples, seed=backtest.seed)
     rows = []
-    for table in episodes.partition_by("cell", maintain_order=True):
+    for table in tables:
         series = series_of(table)
         row = {
             "cost": table["cost"][0],
@@ -173,7 +178,7 @@ def summarise(
             "sample": sample,
             "episodes_overlap": overlapping,
             **_per_episode(table, float(backtest.tick_size) * backtest.multiplier, baseline),
-            **_interval(series, config, backtest.seed),
+            **_interval(series, resamples, config.confidence),
             **_sharpes(series, backtest.sessions_a_year),
         }
         rows.append({name: row[name] for name in COLUMNS})
@@ -204,22 +209,19 @@ def _per_episode(
     }
 
 
-def _interval(series: PnlSeries, config: GridConfig, seed: int) -> dict[str, Any]:
-    by_session = len(series.days) >= MIN_SESSIONS
-    sums = series.by_day() if by_session else series.pnl_ticks
+def _resampled(series: PnlSeries) -> tuple[np.ndarray, np.ndarray, str]:
+    """PnL and episode count of what the bootstrap resamples, and its name."""
     counts = series.episodes.astype(np.float64)
-    if by_session:
-        counts = np.array([counts[np.asarray(series.day) == day].sum() for day in series.days])
-    unit = "session" if by_session else "intraday block"
-    if sums.size < 2:
-        return {"ci_low_ticks": None, "ci_high_ticks": None, "ci_unit": unit}
-    low, high = bootstrap_interval(
-        sums,
-        counts,
-        confidence=config.confidence,
-        block=block_length(sums.size),
-        resamples=config.resamples,
-        seed=seed,
+    if len(series.days) < MIN_SESSIONS:
+        return series.pnl_ticks, counts, "intraday block"
+    day = np.asarray(series.day)
+    return series.by_day(), np.array([counts[day == d].sum() for d in series.days]), "session"
+
+
+def _interval(series: PnlSeries, rows: np.ndarray, confidence: float) -> dict[str, Any]:
+    sums, counts, unit = _resampled(series)
+    low, high = (
+        bootstrap_interval(sums, counts, rows, confidence=confidence) if sums.size > 1 else (None, None)
     )
     return {"ci_low_ticks": low, "ci_high_ticks": high, "ci_unit": unit}
 

@@ -146,23 +146,18 @@ def bootstrap_indices(n: int, *, block: int, resamples: int, seed: int) -> Ints:
     return np.stack([data[0][0] for data in bootstrap.bootstrap(resamples)]).astype(np.int64)
 
 
-def bootstrap_interval(
-    sums: Floats, counts: Floats, *, confidence: float, block: int, resamples: int, seed: int
-) -> tuple[float, float]:
+def bootstrap_interval(sums: Floats, counts: Floats, rows: Ints, *, confidence: float) -> tuple[float, float]:
     """Percentile interval of a mean per episode, resampling whole blocks of episodes.
 
     Args:
         sums: [n] PnL per block in time order.
         counts: [n] episodes per block.
+        rows: [resamples, n] of `bootstrap_indices`.
         confidence: level, e.g. 0.95.
-        block: mean number of consecutive blocks kept together.
-        resamples: number of resamples.
-        seed: of the generator.
 
     Returns:
         Lower and upper bound, unit of the PnL per episode.
     """
-    rows = bootstrap_indices(sums.size, block=block, resamples=resamples, seed=seed)
     means = sums[rows].sum(axis=1) / counts[rows].sum(axis=1)
     low, high = np.quantile(means, [0.5 - confidence / 2.0, 0.5 + confidence / 2.0])
     return float(low), float(high)

@@ -154,16 +154,17 @@ def test_bootstrap_t_agrees_with_arch():
 def test_bootstrap_interval_covers_the_mean_and_is_reproducible():
     rng = np.random.default_rng(4)
     covered = 0
-    for world in range(60):
+    rows = st.bootstrap_indices(80, block=3, resamples=400, seed=1)
+    assert np.array_equal(rows, st.bootstrap_indices(80, block=3, resamples=400, seed=1))
+    assert rows.shape == (400, 80)
+    # Consecutive observations stay together two times in three at a mean block length of three.
+    assert ((np.diff(rows, axis=1) % 80) == 1).mean() == pytest.approx(2 / 3 + 1 / 3 / 80, abs=0.02)
+    for _ in range(60):
         counts = rng.integers(3, 6, 80).astype(float)
         sums = rng.normal(0.5 * counts, np.sqrt(counts))
-        low, high = st.bootstrap_interval(sums, counts, confidence=0.95, block=3, resamples=400, seed=world)
+        low, high = st.bootstrap_interval(sums, counts, rows, confidence=0.95)
         covered += low <= 0.5 <= high
     assert covered >= 50
-    arguments = {"confidence": 0.95, "block": 3, "resamples": 200, "seed": 1}
-    assert st.bootstrap_interval(sums, counts, **arguments) == st.bootstrap_interval(
-        sums, counts, **arguments
-    )
 
 
 def test_clustered_error_agrees_with_statsmodels():
