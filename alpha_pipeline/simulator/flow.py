@@ -2,11 +2,11 @@
 
 Limit orders, cancellations and small market orders change queues, at rates that depend on the queue's size
 (in the spirit of Huang, Lehalle, Rosenbaum 2015), but never empty the touch. The price moves by a process of
-its own: at times that excite each other and follow a volatility regime, a market order sweeps a touch queue
-(mid half a tick, spread two ticks), and a random number of events later a new queue opens inside the spread on
-either side (mid another half tick). Both the side swept and the side that opens are coins,
+its own. At times that excite each other and follow a volatility regime, a market order sweeps one queue of
+the touch: the mid goes half a tick, the spread is two ticks. Some events later a new queue opens inside the
+spread, on either side: the mid goes another half tick. The side swept and the side that opens are
 
-    P(up) = 1/2 + clip(rho * move_tilt * x, -0.4, 0.4),
+    coins with P(up) = 1/2 + clip(rho * move_tilt * x, -0.4, 0.4),
 
 x an Ornstein-Uhlenbeck signal of variance 1. The coins are independent of all else, so at rho = 0 the mid is
 a martingale given every past book, trade and latent state.
