@@ -44,7 +44,8 @@ def update_ema(state: AdaptiveEma, observed: Tensor, *, alpha_min: float = 0.0) 
         the next state, in the dtype of `state.mean`; the mean never leaves the hull of what was observed.
     """
     x, mean, previous = observed.double(), state.mean.double(), state.previous.double()
-    moved = mean + wiener_gain(x - mean, x - previous).clamp_min(alpha_min) * (x - mean)
+    gain = wiener_gain(x - mean, x - previous).clamp_min(alpha_min)
+    moved = torch.lerp(mean, x, gain)  # exact at both ends, unlike mean + gain (x - mean)
     # Rounding may step over an end of the hull by one unit in the last place.
     moved = torch.minimum(torch.maximum(moved, torch.minimum(x, mean)), torch.maximum(x, mean))
     moved = torch.where(state.count == 0, x, moved)
