@@ -30,10 +30,10 @@ INTRODUCTION = """\
 
 Made by `python -m alpha_pipeline.features.catalogue > docs/features.md`; edit it there.
 
-Prices are in ticks: b_i, a_i prices and B_i, A_i sizes at level i, m the mid, e_i the order flow at level i as
-`alpha_pipeline/features/order_flow.py` defines it. A row is a decision point; dt is the time since the previous
-row of its segment, by receive time. Values are float32 and unnormalised; none looks ahead of its row, and no row
-knows of another segment."""
+Prices are in ticks: b_i, a_i prices and B_i, A_i sizes at level i, m the mid, e_i the order flow at level
+i as `alpha_pipeline/features/order_flow.py` defines it. A row is a decision point; dt is the time since the
+previous row of its segment, by receive time. Values are float32 and unnormalised; none looks ahead of its
+row, and no row knows of another segment."""
 
 GROUPS = {
     "book_shape": "The book of the row alone. An absent level has size 0, hence no weight; a ratio whose "

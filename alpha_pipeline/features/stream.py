@@ -158,7 +158,7 @@ def _row_columns(rows: Rows) -> dict[str, NDArray]:
         "has_raw_open": interval["has_open"].astype(np.bool_),
         "mid_open": interval["mid_open"].astype(np.int32),
         "duration_ns": rows.duration_ns,
-        "book": rows.book.reshape(rows.size, -1),
+        "book": rows.book.reshape(rows.size, 4 * LEVELS),
     }
 
 
