@@ -39,7 +39,9 @@ def needed_by(name: str, extra: str) -> Iterator[Requirement]:
     """What an installed package asks for on any supported Python on Linux."""
     for line in metadata.requires(name) or []:
         requirement = Requirement(line)
-        environments = ({"python_version": v, "python_full_version": f"{v}.0", "extra": extra} for v in PYTHONS)
+        environments = (
+            {"python_version": v, "python_full_version": f"{v}.0", "extra": extra} for v in PYTHONS
+        )
         if requirement.marker is None or any(requirement.marker.evaluate(e) for e in environments):
             yield requirement
 
@@ -74,7 +76,7 @@ def pinned(text: str) -> dict[str, str]:
 
 
 def check() -> int:
-    """Compare pyproject.toml with the lock by name: 0 when each declared requirement is pinned within its bounds."""
+    """0 when the lock pins each requirement of pyproject.toml within its bounds, else 1 and a sentence."""
     pins = pinned(LOCK.read_text())
     bad = []
     for requirement in declared():
@@ -87,7 +89,9 @@ def check() -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--check", action="store_true", help="only compare, write nothing")
     if parser.parse_args().check:
         return check()
