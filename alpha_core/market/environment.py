@@ -23,7 +23,7 @@ order's side fills.
 No step reads a tensor on the host, so a step can be captured in a graph.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -32,19 +32,21 @@ from alpha_core.errors import ConfigError, DataError
 from alpha_core.market.accounting import Account
 from alpha_core.market.config import Action, FillMode, MarketConfig
 from alpha_core.market.data import MarketData
-from alpha_core.market.fills import FillModel
+from alpha_core.market.fills import QUEUE_UNKNOWN, FillModel
 from alpha_core.market.matching import (
     NO_LIMIT,
-    QUEUE_UNKNOWN,
     Printed,
     RestingOrder,
     find_in_ladder,
+    met_by_touch,
     passive_lots,
     printed,
     queue_after,
     walk,
+    with_priority,
 )
 from alpha_core.market.observation import observation
+from alpha_core.market.state import EnvState, Pending
 from alpha_core.market.tables import MarketTables, build_tables
 from alpha_core.shapes import LEVELS, MICRO, UNDEFINED_TICKS
 
@@ -53,84 +55,6 @@ _SETTLE = len(Action)
 
 _DIRECTION = (0, 1, -1, 1, -1, 1, -1, 0, 0, 0)
 _MODES_WITH_QUEUE = (FillMode.QUEUE, FillMode.POISSON)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pending:
-    """Actions in flight, oldest first; W = latency − 1 of them at a decision.
-
-    Attributes:
-        action: [W, E] int64.
-        price: [W, E] int64 ticks of passive orders.
-    """
-
-    action: Tensor
-    price: Tensor
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EnvState:
-    """Everything that a lane knows. Treated as immutable: a step returns a new one.
-
-    Attributes:
-        row: [E] int64, row of the market that the lane looks at.
-        step: [E] int64, decisions taken.
-        episode: [E] int64, identity of the episode, the counter of its random numbers.
-        cost_micro: [E] int64, micro-ticks per lot and side.
-        threshold: [E] float32, tau.
-        account: position, money and counts.
-        order: the resting order.
-        pending: actions in flight.
-        quotes: [8, E] int64, the row's quote (`tables.QUOTE_WIDTH`).
-        mask: [E, 9] bool, actions allowed now.
-        pnl_micro: [E] int64, marked PnL in micro-ticks x lots.
-        fill_mode: a FillMode, one for the batch.
-        seed: key of the random numbers.
-    """
-
-    row: Tensor
-    step: Tensor
-    episode: Tensor
-    cost_micro: Tensor
-    threshold: Tensor
-    account: Account
-    order: RestingOrder
-    pending: Pending
-    quotes: Tensor
-    mask: Tensor
-    pnl_micro: Tensor
-    fill_mode: int
-    seed: int
-
-    @property
-    def position(self) -> Tensor:
-        """Signed lots, [E] int64."""
-        return self.account.position
-
-    @property
-    def cash_micro(self) -> Tensor:
-        """Cash, [E] int64 micro-ticks x lots."""
-        return self.account.cash_micro
-
-    @property
-    def trades(self) -> Tensor:
-        """Executions so far, [E] int64."""
-        return self.account.trades
-
-    @property
-    def fills(self) -> Tensor:
-        """Executions of resting orders so far, [E] int64."""
-        return self.account.fills
-
-    @property
-    def turnover(self) -> Tensor:
-        """Lots that changed hands so far, [E] int64."""
-        return self.account.turnover
-
-    @property
-    def mid2(self) -> Tensor:
-        """Mid of the lane's row in half ticks, [E] int64."""
-        return self.quotes[4]
 
 
 class Environment:
@@ -257,25 +181,22 @@ class Environment:
         return actions[0], prices[0], Pending(action=actions[1:], price=prices[1:])
 
     def _interval(self, state: EnvState, live: Tensor) -> EnvState:
-        """Resting orders meet the tape; live lanes move to the next row."""
+        """Resting orders meet the tape, then the touch of the next row; live lanes move there."""
         order, row = state.order, state.row
-        near = torch.where(order.side > 0, state.quotes[0], state.quotes[1])
-        tape = printed(self.tables, row, near, order)
-        draw = (state.seed, state.episode, state.step)
-        lots = passive_lots(self.tables, row, order, tape, mode=state.fill_mode, draw=draw)
+        bid = order.side > 0
+        tape = printed(self.tables, row, torch.where(bid, state.quotes[0], state.quotes[1]), order)
+        if state.fill_mode == FillMode.POISSON:
+            order = with_priority(self.tables, row, order, (state.seed, state.episode, state.step))
+        lots = passive_lots(order, tape, state.fill_mode)
         row = row + live
         quotes = self._quotes(row)
-        lots = lots + _met_by_touch(order, quotes, order.left - lots)
+        far, size = torch.where(bid, quotes[1], quotes[0]), torch.where(bid, quotes[6], quotes[5])
+        lots = lots + met_by_touch(order, far, size, order.left - lots)
         account = state.account.traded(
             order.side * lots, -order.side * lots * order.price, state.cost_micro, resting=True
         )
-        return replace(
-            state,
-            row=row,
-            quotes=quotes,
-            account=account,
-            order=self._after_interval(state, order, tape, lots),
-        )
+        order = self._after_interval(state, order, tape, lots)
+        return replace(state, row=row, quotes=quotes, account=account, order=order)
 
     def _after_interval(
         self, state: EnvState, order: RestingOrder, tape: Printed, lots: Tensor
@@ -318,6 +239,7 @@ class Environment:
             left=left,
             queue=torch.where(rests, QUEUE_UNKNOWN, order.queue),
             level=order.level,
+            priority=order.priority * ~rests,
         )
         return replace(state, account=account, order=self._stand(state, order))
 
@@ -390,11 +312,3 @@ class Environment:
                 f"the episode from row {start} leaves its segment within {self.config.horizon} decisions; "
                 "take starts from episode_starts"
             )
-
-
-def _met_by_touch(order: RestingOrder, quotes: Tensor, left: Tensor) -> Tensor:
-    """Lots filled because the opposite touch has moved onto the order, [E] int64."""
-    bid = order.side > 0
-    far, size = torch.where(bid, quotes[1], quotes[0]), torch.where(bid, quotes[6], quotes[5])
-    meets = (order.price - far) * order.side >= 0
-    return torch.minimum(size, left) * (meets & (order.side != 0))

@@ -7,7 +7,7 @@ Rules, for a resting bid at price P over the interval (row i, row i + 1]; an ask
   ticks and more below it) the farthest trade proves one lot: at P when it equals P, through P when it lies
   below; a P above row i's bid is also traded through by all binned volume.
 * An order never gets more lots than the tape traded there. THROUGH always fills. AT fills by mode: never
-  (pessimistic), always (touch), what exceeds the queue ahead (queue), if priority is drawn (poisson).
+  (pessimistic), always (touch), what exceeds the queue ahead (queue), with priority (poisson).
 * A book that moves onto the order without a print (row i + 1's ask at or below P) fills it at P, up to the
   size displayed at that ask: whoever posted it would have met our bid. This adverse fill is the same in all
   modes.
@@ -15,29 +15,27 @@ Rules, for a resting bid at price P over the interval (row i, row i + 1]; an ask
   levels, QUEUE_UNKNOWN beyond the tenth level. Each interval it falls by AT and then by the stated share of
   what was cancelled at row i's bid if P is that bid, to 0 when P was traded through, and to the size
   displayed at P on row i + 1 where that is visible. Cancellations therefore help from the next interval on.
-* Poisson draws one uniform per interval and compares it with 1 − exp(−λ Δt) of that interval, at the
-  order's level (1 + number of better levels on row i) and queue ahead; orders beyond level 5 fill only when
-  traded through.
+* Poisson gives an order priority, for good, in an interval with probability 1 − exp(−λ Δt), at the order's
+  level (1 + number of better levels on row i) and queue ahead; beyond level 5 it gains none. With priority it
+  fills whenever the tape trades AT its price, in that interval or later.
 * Orders that take liquidity walk the displayed sizes from the touch of the row they arrive on. The replayed
   book is never depleted by us. What the ten levels cannot give is not filled; only at the settlement it
   trades one tick beyond the deepest level, so that every episode ends flat.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from alpha_core.market.config import FillMode
-from alpha_core.market.fills import FILL_LEVELS, QUEUE_TABLE, UNIFORM_TABLE
+from alpha_core.market.fills import FILL_LEVELS, QUEUE_UNKNOWN, UNIFORM_TABLE, queue_bucket
 from alpha_core.market.tables import FLOW_WIDTH, LADDER_WIDTH, MarketTables
 from alpha_core.rng import Purpose, philox_uniform
 from alpha_core.shapes import LEVELS
 
-QUEUE_UNKNOWN = 2**30
-"""Queue ahead of an order beyond the tenth level: only a trade through its price fills it."""
-
 NO_LIMIT = -(2**40)
+"""A signed price that any level reaches."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +48,7 @@ class RestingOrder:
         left: lots still to fill; 0 without an order.
         queue: lots ahead; kept in the queue and poisson modes only.
         level: 1 + number of better displayed levels, at most FILL_LEVELS + 1; kept with the queue.
+        priority: 1 once the poisson mode has granted it, else 0.
     """
 
     side: Tensor
@@ -57,12 +56,13 @@ class RestingOrder:
     left: Tensor
     queue: Tensor
     level: Tensor
+    priority: Tensor
 
     @classmethod
     def none(cls, like: Tensor) -> "RestingOrder":
         """No order, for each element of an [E] int64 tensor."""
         zero = torch.zeros_like(like)
-        return cls(side=zero, price=zero, left=zero, queue=zero, level=zero)
+        return cls(side=zero, price=zero, left=zero, queue=zero, level=zero, priority=zero)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,34 +90,43 @@ def printed(tables: MarketTables, row: Tensor, near: Tensor, order: RestingOrder
     )
 
 
-def priority(tables: MarketTables, row: Tensor, order: RestingOrder, uniform: Tensor) -> Tensor:
-    """Whether the fitted intensity grants priority over the interval after `row`, [E] bool."""
+def with_priority(
+    tables: MarketTables, row: Tensor, order: RestingOrder, draw: tuple[int, Tensor, Tensor]
+) -> RestingOrder:
+    """Let the fitted intensity grant priority over the interval after `row`.
+
+    Args:
+        tables: the market, with hazards.
+        row: [E] int64.
+        order: whose level and queue ahead matter.
+        draw: (seed, episode [E], step [E]), the key of the uniforms.
+    """
+    uniform = philox_uniform(*draw, Purpose.FILL)
     column = 2 * (order.level.clamp(1, FILL_LEVELS) - 1) + (order.side < 0)
     hazard = tables.hazard.gather(0, row * (2 * FILL_LEVELS) + column)
-    factor = tables.queue_factor.gather(0, order.queue.clamp(max=QUEUE_TABLE))
+    factor = tables.queue_factor.gather(0, queue_bucket(order.queue))
     waiting = tables.waiting.gather(0, (uniform * UNIFORM_TABLE).long())
-    return (waiting < hazard * factor) & (order.level <= FILL_LEVELS)
+    granted = (waiting < hazard * factor) & (order.level <= FILL_LEVELS)
+    return replace(order, priority=order.priority | granted)
 
 
-def passive_lots(
-    tables: MarketTables,
-    row: Tensor,
-    order: RestingOrder,
-    tape: Printed,
-    *,
-    mode: int,
-    draw: tuple[int, Tensor, Tensor],
-) -> Tensor:
-    """Lots that the tape gives the order, [E] int64; `draw` is (seed, episode, step) of the poisson mode."""
+def passive_lots(order: RestingOrder, tape: Printed, mode: int) -> Tensor:
+    """Lots that the tape gives the order, [E] int64."""
     lots = tape.through
     if mode == FillMode.TOUCH:
         lots = lots + tape.at
     elif mode == FillMode.QUEUE:
         lots = lots + (tape.at - order.queue).clamp(min=0)
     elif mode == FillMode.POISSON:
-        uniform = philox_uniform(draw[0], draw[1], draw[2], Purpose.FILL)
-        lots = lots + tape.at * priority(tables, row, order, uniform)
+        lots = lots + tape.at * order.priority
     return torch.minimum(lots, order.left)
+
+
+def met_by_touch(order: RestingOrder, far: Tensor, size: Tensor, left: Tensor) -> Tensor:
+    """Lots filled because the opposite touch (price `far`, `size` lots) has moved onto the order, [E]
+    int64."""
+    meets = (order.price - far) * order.side >= 0
+    return torch.minimum(size, left) * (meets & (order.side != 0))
 
 
 def queue_after(order: RestingOrder, tape: Printed, share_milli: int) -> Tensor:

@@ -12,7 +12,7 @@ import numpy as np
 
 from alpha_core.market.config import Action, FillMode, MarketConfig
 from alpha_core.market.data import TAPE_OFFSETS, TAPE_SIDE, MarketData
-from alpha_core.market.fills import FILL_LEVELS, QUEUE_TABLE, UNIFORM_TABLE, FillModel, waiting_times
+from alpha_core.market.fills import FILL_LEVELS, UNIFORM_TABLE, FillModel, waiting_times
 from alpha_core.rng import Purpose, philox_uniform_scalar
 from alpha_core.shapes import MICRO, UNDEFINED_TICKS
 
@@ -29,6 +29,7 @@ class Order:
     price: int
     left: int
     ahead: int | None = None
+    priority: bool = False
 
 
 @dataclass
@@ -222,8 +223,9 @@ class OracleEnvironment:
             available += at
         elif now.mode == FillMode.QUEUE and order.ahead is not None:
             available += max(at - order.ahead, 0)
-        elif now.mode == FillMode.POISSON and self._has_priority(order):
-            available += at
+        elif now.mode == FillMode.POISSON:
+            order.priority |= self._gains_priority(order)
+            available += at if order.priority else 0
         self.filled = min(available, order.left)
         if through:
             order.ahead = 0
@@ -246,7 +248,7 @@ class OracleEnvironment:
             through = max(through, 1) if beyond > 0 else through
         return at, through, (tape[20 if order.buy else 21] if distance == 0 else 0)
 
-    def _has_priority(self, order: Order) -> bool:
+    def _gains_priority(self, order: Order) -> bool:
         now, level = self.now, self.books[self.row].level(order.buy, order.price)
         uniform = philox_uniform_scalar(now.seed, now.episode, now.step, Purpose.FILL)
         if level > FILL_LEVELS or order.ahead is None:
@@ -254,7 +256,7 @@ class OracleEnvironment:
             assert level > FILL_LEVELS
             return False
         hazard = self.hazards[self.row, 2 * (level - 1) + (not order.buy)]
-        factor = self.factors[min(order.ahead, QUEUE_TABLE)]
+        factor = self.factors[_bucket(order.ahead)]
         return bool(self.waiting[int(uniform * UNIFORM_TABLE)] < hazard * factor)
 
     def _meet_touch(self) -> None:
@@ -323,3 +325,9 @@ class OracleEnvironment:
         now = self.now
         now.order, now.flight = None, []
         self._take(now.position < 0, abs(now.position), None, entirely=True)
+
+
+def _bucket(lots: int) -> int:
+    """Exponent and upper eleven mantissa bits of the float32 1 + lots, counted from those of 1.0."""
+    mantissa, exponent = np.frexp(np.float32(lots + 1))
+    return (int(exponent) - 1) * 2048 + int((2 * mantissa - 1) * 2048)

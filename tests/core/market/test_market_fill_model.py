@@ -10,7 +10,14 @@ from market_synthetic import ladder, market_from_book, prints, random_market, so
 from alpha_core.errors import ConfigError
 from alpha_core.market.config import Action, FillMode, MarketConfig
 from alpha_core.market.environment import Environment
-from alpha_core.market.fills import FILL_COVARIATES, FillModel, row_covariates, waiting_times
+from alpha_core.market.fills import (
+    FILL_COVARIATES,
+    QUEUE_UNKNOWN,
+    FillModel,
+    queue_bucket,
+    row_covariates,
+    waiting_times,
+)
 
 
 def test_probability_is_the_formula():
@@ -33,15 +40,25 @@ def test_rollout_tables_are_the_same_intensity():
     data, model = random_market(200, seed=3), some_fill_model()
     shared = row_covariates(data)
     hazards, factors = model.hazards(data), model.queue_factors()
-    for queue in (0, 1, 37):
+    for queue in (0, 1, 4095, 3_000_000):
         for level in range(1, 6):
             for side in (0, 1):
                 ahead = torch.full((data.rows, 1), math.log1p(queue), dtype=torch.float64)
                 z = torch.cat([ahead, shared[:, side]], dim=1)
                 where = torch.full((data.rows,), level), torch.full((data.rows,), side)
                 expected = model.intensity(z, *where) * data.seconds.double()
-                table = hazards[:, 2 * (level - 1) + side] * factors[queue]
-                torch.testing.assert_close(table.double(), expected, rtol=1e-5, atol=1e-9)
+                table = hazards[:, 2 * (level - 1) + side] * factors[queue_bucket(torch.tensor([queue]))]
+                tolerance = 1e-5 if queue < 4096 else 0.4 / 2048
+                torch.testing.assert_close(table.double(), expected, rtol=tolerance, atol=1e-9)
+
+
+def test_queue_buckets_are_exact_for_short_queues_and_ordered_for_long_ones():
+    short = queue_bucket(torch.arange(4096))
+    assert short.unique().numel() == 4096
+    long = queue_bucket(torch.tensor([0, 4095, 5000, 10**6, QUEUE_UNKNOWN - 5, QUEUE_UNKNOWN]))
+    assert long[0] == 0
+    assert bool((long.diff() >= 0).all())
+    assert int(long[-1]) + 1 == some_fill_model().queue_factors().numel()
 
 
 def test_covariates_see_the_book_from_the_orders_side():

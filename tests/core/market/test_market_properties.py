@@ -95,12 +95,10 @@ def test_a_more_pessimistic_mode_never_fills_more_of_the_same_resting_order():
         left=torch.from_numpy(rng.integers(1, 12, lots)),
         queue=torch.from_numpy(rng.integers(0, 6, lots)),
         level=torch.from_numpy(rng.integers(1, 7, lots)),
+        priority=torch.from_numpy(rng.integers(0, 2, lots)),
     )
     tape = printed(environment.tables, row, near, order)
-    draw = (0, torch.arange(lots), row)
-    got = {
-        mode: passive_lots(environment.tables, row, order, tape, mode=mode, draw=draw) for mode in FillMode
-    }
+    got = {mode: passive_lots(order, tape, mode) for mode in FillMode}
     for middle in (FillMode.QUEUE, FillMode.POISSON):
         assert bool((got[FillMode.PESSIMISTIC] <= got[middle]).all())
         assert bool((got[middle] <= got[FillMode.TOUCH]).all())
