@@ -7,6 +7,7 @@ compile 170 packages one after another, of which we import a part, so that part 
 import fcntl
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import time
@@ -95,7 +96,8 @@ def state(total: int) -> str:
     if "Installing collected packages" in text:
         installed = len(list(VENV.glob("lib/python*/site-packages/*.dist-info")))
         return f"installing {min(installed, total)} of {total} packages"
-    return f"collecting {min(text.count('Collecting '), total)} of {total} packages"
+    collected = len(re.findall(r"^(?:Collecting|Processing) ", text, re.MULTILINE))
+    return f"collecting {min(collected, total)} of {total} packages"
 
 
 def compile_modules(progress: Progress) -> None:
