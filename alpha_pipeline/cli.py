@@ -77,7 +77,9 @@ def ui(
     """Serve the Dagster page, its daemon and MLflow on loopback until interrupted."""
     from alpha_pipeline.ui import run_ui
 
-    raise typer.Exit(run_ui(Workspace.locate().root, dagster_port=port, mlflow_port=mlflow_port))
+    workspace = Workspace.locate()
+    home, data = workspace.prepared_dagster_home(), workspace.root / "data"
+    run_ui(home, data=data, dagster_port=port, mlflow_port=mlflow_port)
 
 
 @app.command()

@@ -31,6 +31,14 @@ class Workspace:
     def dagster_home(self) -> Path:
         return self.root / "dagster_home"
 
+    def prepared_dagster_home(self) -> Path:
+        """The Dagster home; one away from the project starts with the project's settings."""
+        settings = self.dagster_home / "dagster.yaml"
+        if not settings.exists():
+            settings.parent.mkdir(parents=True, exist_ok=True)
+            settings.write_text((PROJECT / "dagster_home" / "dagster.yaml").read_text())
+        return self.dagster_home
+
     @property
     def mlflow_artifacts(self) -> Path:
         return self.root / "data" / "mlflow"
