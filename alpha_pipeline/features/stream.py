@@ -1,8 +1,8 @@
 """Runs a day, or a live feed, through all trackers: events in, rows with features and tape out."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -98,49 +98,67 @@ def compute_day(
     """
     tape = read_trades(trades)
     assembler = EventAssembler(tape)
-    collected = _Collector()
+    table = _Table(_count_good(snapshots))
     stream, tapes = RowStream(config), TapeTracker()
     for batch in iter_batches(snapshots, (*KEY_COLUMNS, *BOOK_COLUMNS), batch_rows):
         block = assembler.push(batch)
         rows, marks = stream.push(block)
-        collected.add(block, rows, tapes.push(block, marks))
+        table.append(_row_columns(rows))
+        table.append({"tape": tapes.push(block, marks), "good_mid2": block.mid2})
+        table.append({"starts": block.start + np.flatnonzero(block.first)})
     assembler.finish()
-    collected.parts["tape"].append(tapes.finish())
-    return collected.day(
+    table.append({"tape": tapes.finish()})
+    return _finish(
+        table.columns(),
         {
             "snapshots": assembler.snapshots,
             "good_snapshots": assembler.events,
             "trades": len(tape.row),
             "dropped_trades": assembler.dropped_trades,
-        }
+        },
     )
 
 
-class _Collector:
-    """Gathers blocks and joins each column once."""
+def _count_good(snapshots: pa.Table | Path) -> int:
+    batches = iter_batches(snapshots, ("book_state",), 1 << 20)
+    return sum(int(np.count_nonzero(batch.column(0).to_numpy() == 0)) for batch in batches)
 
-    def __init__(self) -> None:
-        self.parts: dict[str, list[NDArray]] = {name: [array] for name, array in _empty_columns().items()}
 
-    def add(self, block: EventBlock, rows: Rows, tape: NDArray[np.int32]) -> None:
-        for name, values in _row_columns(rows).items():
-            self.parts[name].append(values)
-        self.parts["tape"].append(tape)
-        self.parts["good_mid2"].append(block.mid2)
-        self.parts["starts"].append(block.start + np.flatnonzero(block.first))
+def _finish(columns: dict[str, NDArray], counts: dict[str, int]) -> Day:
+    starts = columns.pop("starts")
+    labels = compute_labels(columns.pop("good_mid2"), starts, columns["event_index"])
+    present = {name: columns.pop(f"has_{name}") for name in ("last_trade", "raw_open")}
+    counts = counts | {"rows": len(columns["ts"]), "segments": len(starts)}
+    return Day(columns=columns, present=present, labels=labels, counts=counts)
 
-    def day(self, counts: dict[str, int]) -> Day:
-        columns = dict(self._join())
-        labels = compute_labels(
-            columns.pop("good_mid2"), starts := columns.pop("starts"), columns["event_index"]
-        )
-        present = {name: columns.pop(f"has_{name}").astype(np.bool_) for name in ("last_trade", "raw_open")}
-        counts = counts | {"rows": len(columns["ts"]), "segments": len(starts)}
-        return Day(columns=columns, present=present, labels=labels, counts=counts)
 
-    def _join(self) -> Iterator[tuple[str, NDArray]]:
-        for name in list(self.parts):
-            yield name, np.concatenate(self.parts.pop(name))
+class _Table:
+    """Columns that grow inside room for one row per good event; room that is never used costs no memory."""
+
+    WIDTHS: ClassVar[dict[str, int]] = {"features": FEATURES, "book": 4 * LEVELS, "tape": TAPE_WIDTH}
+    KINDS: ClassVar[dict[type, tuple[str, ...]]] = {
+        np.int64: ("ts", "ts_event", "event_index", "duration_ns", "starts"),
+        np.int32: ("segment", "mid2", "last_trade", "raw_open", "mid_open", "book", "tape", "good_mid2"),
+        np.float32: ("features",),
+        np.bool_: ("has_last_trade", "has_raw_open"),
+    }
+
+    def __init__(self, room: int) -> None:
+        self._room = {
+            name: np.empty((room, self.WIDTHS[name]) if name in self.WIDTHS else room, kind)
+            for kind, names in self.KINDS.items()
+            for name in names
+        }
+        self._used = dict.fromkeys(self._room, 0)
+
+    def append(self, parts: dict[str, NDArray]) -> None:
+        for name, values in parts.items():
+            end = self._used[name] + len(values)
+            self._room[name][self._used[name] : end] = values
+            self._used[name] = end
+
+    def columns(self) -> dict[str, NDArray]:
+        return {name: self._room[name][:used] for name, used in self._used.items()}
 
 
 def _row_columns(rows: Rows) -> dict[str, NDArray]:
@@ -152,22 +170,11 @@ def _row_columns(rows: Rows) -> dict[str, NDArray]:
         "event_index": rows.event_index,
         "features": compute(rows),
         "mid2": rows.mid2,
-        "last_trade": interval["last_trade"].astype(np.int32),
-        "has_last_trade": interval["has_last"].astype(np.bool_),
-        "raw_open": interval["raw_open"].astype(np.int32),
-        "has_raw_open": interval["has_open"].astype(np.bool_),
-        "mid_open": interval["mid_open"].astype(np.int32),
-        "duration_ns": rows.duration_ns,
+        "last_trade": interval["last_trade"],
+        "has_last_trade": interval["has_last"],
+        "raw_open": interval["raw_open"],
+        "has_raw_open": interval["has_open"],
+        "mid_open": interval["mid_open"],
+        "duration_ns": interval["duration_ns"],
         "book": rows.book.reshape(rows.size, 4 * LEVELS),
     }
-
-
-def _empty_columns() -> dict[str, NDArray]:
-    wide = {"features": (0, FEATURES), "book": (0, 4 * LEVELS), "tape": (0, TAPE_WIDTH)}
-    kinds = {
-        np.int64: ("ts", "ts_event", "event_index", "duration_ns", "starts"),
-        np.int32: ("segment", "mid2", "last_trade", "raw_open", "mid_open", "book", "tape", "good_mid2"),
-        np.float32: ("features",),
-        np.bool_: ("has_last_trade", "has_raw_open"),
-    }
-    return {name: np.empty(wide.get(name, 0), kind) for kind, names in kinds.items() for name in names}

@@ -76,13 +76,13 @@ class TapeTracker:
 
 
 @njit(cache=True)
-def _displayed(book: NDArray[np.int32], side: int, price: np.int64) -> np.int64:
-    """Size shown at a price, -1 when the book does not reach that far."""
+def _displayed(book: NDArray[np.int32], j: int, side: int, price: np.int64) -> np.int64:
+    """Size that event j shows at a price, -1 when its book does not reach that far."""
     sign = 1 - 2 * side
     for level in range(LEVELS):
-        quoted = np.int64(book[level, side])
+        quoted = np.int64(book[j, level, side])
         if quoted == price:
-            return np.int64(book[level, 2 + side])
+            return np.int64(book[j, level, 2 + side])
         if quoted == UNDEFINED_TICKS or sign * quoted < sign * price:
             return np.int64(0)
     return np.int64(-1)
@@ -110,32 +110,41 @@ def _add_trade(
 
 @njit(cache=True)
 def _add_cancel(
-    current: NDArray[np.int64], state: NDArray[np.int64], book: NDArray[np.int32], side: int
+    current: NDArray[np.int64], state: NDArray[np.int64], book: NDArray[np.int32], j: int, side: int
 ) -> None:
-    shown = _displayed(book, side, state[PRICE + side])
+    shown = _displayed(book, j, side, state[PRICE + side])
     before = state[SHOWN + side]
-    if shown >= 0 and before >= 0:
-        decrease = max(before - shown, 0)
+    if shown == before:
+        return
+    if 0 <= shown < before:
+        decrease = before - shown
         current[CANCELS + side] += decrease - min(decrease, state[CREDIT + side])
-    if shown != before:
-        state[CREDIT + side] = 0
+    state[CREDIT + side] = 0
     state[SHOWN + side] = shown
 
 
 @njit(cache=True)
+def _emit(current: NDArray[np.int64], out: NDArray[np.int64], done: int) -> int:
+    for k in range(TAPE_WIDTH):
+        out[done, k] = current[k]
+    return done + 1
+
+
+@njit(cache=True)
 def _clear(current: NDArray[np.int64]) -> None:
-    current[:] = 0
+    for k in range(TAPE_WIDTH):
+        current[k] = 0
     current[EXTREME] = current[TAPE_SIDE + EXTREME] = UNDEFINED_TICKS
 
 
 @njit(cache=True)
-def _open_row(state: NDArray[np.int64], touch: NDArray[np.int32]) -> None:
+def _open_row(state: NDArray[np.int64], book: NDArray[np.int32], j: int) -> None:
     """Follows the touch of a new row; unmatched trades stay when the price is still the same."""
     for side in range(2):
-        if state[OPEN] == 0 or state[PRICE + side] != touch[side]:
-            state[PRICE + side] = touch[side]
+        if state[OPEN] == 0 or state[PRICE + side] != book[j, 0, side]:
+            state[PRICE + side] = book[j, 0, side]
             state[CREDIT + side] = 0
-        state[SHOWN + side] = touch[2 + side]
+        state[SHOWN + side] = book[j, 0, 2 + side]
     state[OPEN] = 1
 
 
@@ -157,18 +166,16 @@ def _replay(  # noqa: PLR0917 - numba knows no keyword-only arguments
         if first[j]:
             if state[OPEN]:
                 _clear(current)
-                out[done] = current
-                done += 1
+                done = _emit(current, out, done)
             state[OPEN] = 0
         elif state[OPEN]:
             for t in range(trade_start[j], trade_start[j + 1]):
                 _add_trade(current, state, np.int64(price[t]), size[t], np.int64(side[t]))
-            _add_cancel(current, state, book[j], 0)
-            _add_cancel(current, state, book[j], 1)
+            _add_cancel(current, state, book, j, 0)
+            _add_cancel(current, state, book, j, 1)
         if marks[j]:
             if state[OPEN]:
-                out[done] = current
-                done += 1
+                done = _emit(current, out, done)
             _clear(current)
-            _open_row(state, book[j, 0])
+            _open_row(state, book, j)
     return done
