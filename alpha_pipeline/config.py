@@ -16,7 +16,7 @@ from alpha_core.training.config import PerceptionConfig
 from alpha_pipeline.evaluation.config import GateConfig, GridConfig, WalkForwardConfig
 from alpha_pipeline.features.config import FeatureConfig
 from alpha_pipeline.fills.config import FillConfig
-from alpha_pipeline.ingest.config import QualityThresholds
+from alpha_pipeline.ingest.config import IngestConfig, QualityThresholds
 from alpha_pipeline.instrument import InstrumentSpec
 from alpha_pipeline.paths import Workspace
 from alpha_pipeline.simulator.config import SimulatorConfig
@@ -30,11 +30,13 @@ class PipelineConfig(BaseModel):
         simulator: present when the market is simulated rather than read from files of one's own.
         seed: root of every random stream.
         device: `cpu`, or `cuda` where a GPU is.
+        threads: CPU threads of one fit; another number may round differently, so it is part of a result's identity.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     instrument: InstrumentSpec
+    ingest: IngestConfig = Field(default_factory=IngestConfig)
     quality: QualityThresholds = Field(default_factory=QualityThresholds)
     features: FeatureConfig = Field(default_factory=FeatureConfig)
     market: MarketConfig = Field(default_factory=MarketConfig)
@@ -46,7 +48,8 @@ class PipelineConfig(BaseModel):
     gate: GateConfig = Field(default_factory=GateConfig)
     simulator: SimulatorConfig | None = None
     seed: int = Field(default=7, ge=0)
-    device: str = "cpu"
+    device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
+    threads: int = Field(default=1, ge=1, le=256)
 
     @property
     def name(self) -> str:
@@ -76,7 +79,9 @@ def load(name: str, workspace: Workspace) -> PipelineConfig:
 def _read(path: Path, workspace: Workspace) -> dict[str, Any]:
     if not path.is_file():
         known = ", ".join(available(workspace)) or "none"
-        raise ConfigError(f"no instrument named {path.stem!r} in {path.parent} (known: {known}): add {path.name}")
+        raise ConfigError(
+            f"no instrument named {path.stem!r} in {path.parent} (known: {known}): add {path.name}"
+        )
     try:
         raw = tomllib.loads(path.read_text())
     except tomllib.TOMLDecodeError as error:

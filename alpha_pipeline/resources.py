@@ -34,4 +34,5 @@ class Pipeline(dg.ConfigurableResource):
         )
 
     def tracker(self) -> Tracker:
-        return Tracker.of(Workspace(Path(self.root)))
+        workspace = Workspace(Path(self.root))
+        return Tracker.default(workspace.dagster_home, workspace.root / "data")

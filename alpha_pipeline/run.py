@@ -13,7 +13,9 @@ from alpha_pipeline.plan import Stale, stale_day, stale_whole
 from alpha_pipeline.provenance import canonical_json, digest_file, digest_json
 from alpha_pipeline.stages import STAGES
 from alpha_pipeline.stages.base import Days, Scope, Stage
-from alpha_pipeline.verdict import Verdict, published_verdict
+from alpha_pipeline.stages.oos_gate import VERDICT_FILE
+from alpha_pipeline.stages.report import FILE as REPORT_FILE
+from alpha_pipeline.evaluation.verdict import read_verdict
 
 if TYPE_CHECKING:
     from alpha_pipeline.launch import Launched
@@ -26,31 +28,46 @@ class RunOutcome:
     Attributes:
         instrument: name of the market.
         launched: what was built, what was up to date, what failed.
-        verdict: None when the run stopped before the gate.
+        verdict: as stored, None when the run stopped before the gate.
+        report: the page that explains it.
     """
 
     instrument: str
     launched: "Launched"
-    verdict: Verdict | None
+    verdict: dict[str, Any] | None
+    report: Path | None
 
     @property
     def exit_code(self) -> int:
         """See alpha_pipeline.cli."""
         if self.launched.failed and self.verdict is None:
             return 1
-        return 0 if self.verdict is None or self.verdict.passed else 3
+        return 0 if self.verdict is None or self.verdict["passed"] else 3
 
     def to_dict(self) -> dict[str, Any]:
-        verdict = self.verdict.to_dict() if self.verdict else None
-        return {"instrument": self.instrument, "verdict": verdict} | asdict(self.launched)
+        report = None if self.report is None else str(self.report)
+        told = {"instrument": self.instrument, "verdict": self.verdict, "report": report}
+        return told | asdict(self.launched)
 
     def text(self) -> str:
         done = self.launched
-        lines = [
-            f"{len(done.built)} built, {len(done.fresh)} up to date, {len(done.failed)} failed, {done.seconds:.0f} s"
-        ]
+        counts = f"{len(done.built)} built, {len(done.fresh)} up to date, {len(done.failed)} failed"
+        lines = [f"{counts}, {done.seconds:.0f} s"]
         lines += [f"failed {partition}: {why}" for partition, why in done.failed.items()]
-        return "\n".join(lines + ([self.verdict.text()] if self.verdict else []))
+        return "\n".join(lines + (_verdict_lines(self.verdict) if self.verdict else []) + self._report_lines())
+
+    def _report_lines(self) -> list[str]:
+        return [] if self.report is None else [f"report: {self.report}"]
+
+
+def _verdict_lines(verdict: dict[str, Any]) -> list[str]:
+    """One line per criterion, then the word."""
+    lines = [""]
+    for criterion in verdict["criteria"]:
+        mark = {"pass": "ok  ", "fail": "FAIL"}.get(criterion["status"], "  - ")
+        lines.append(f"  {mark} {criterion['number']:>2} {criterion['title']}: {criterion['sentence']}")
+    lines += [f"  note: {warning}" for warning in verdict["warnings"]]
+    return [*lines, "", f"VERDICT {verdict['verdict']} ({verdict['instrument']})"]
 
 
 def run_market(
@@ -80,8 +97,14 @@ def run_market(
     done = _launch_if_stale(scope, workspace, stages, say)
     reached = any(stage.name == "oos_gate" for stage in stages)
     broken = "all" in done.failed
-    verdict = published_verdict(scope.store) if reached and not broken else None
-    return RunOutcome(instrument=instrument, launched=done, verdict=verdict)
+    if not reached or broken:
+        return RunOutcome(instrument=instrument, launched=done, verdict=None, report=None)
+    return RunOutcome(
+        instrument=instrument,
+        launched=done,
+        verdict=read_verdict(scope.store.get("oos_gate").path / VERDICT_FILE),
+        report=scope.store.get("report").path / REPORT_FILE if stages[-1].name == "report" else None,
+    )
 
 
 def scope_of(

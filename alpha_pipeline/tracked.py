@@ -1,12 +1,12 @@
 """A stage run with its record kept: executed, published, and logged to the tracking store. No orchestration."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from alpha_pipeline.artifacts import WHOLE, Artifact
+from alpha_pipeline.provenance import git_revision
 from alpha_pipeline.results import StageResult
-from alpha_pipeline.stages.base import Scope, Stage, execute
-from alpha_pipeline.tracking import Tracker
+from alpha_pipeline.stages.base import Scope, Stage, execute, required_stamp
+from alpha_pipeline.tracking import RunHandle, StageTags, Tracker
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,19 +37,27 @@ def run_tracked(
         pipeline_run: identity that all stages of one pipeline run share.
         orchestrator_run: identity of the Dagster run, kept with the artifact and as a tag.
     """
-    tags = {"dagster_run_id": orchestrator_run, "asset": stage.name, "instrument": scope.config.name}
-    parent = tracker.pipeline_run(pipeline_run, name=f"{scope.config.name} {pipeline_run}", tags=tags)
-    with tracker.stage_run(parent, stage.name, tags=tags | {"partition": partition}) as record:
+    name = scope.config.name
+    parent = tracker.parent_for(pipeline_run, name=f"{name} {pipeline_run}", tags={"instrument": name})
+    tags = StageTags(
+        dagster_run_id=orchestrator_run,
+        asset_key=f"{name}/{stage.name}",
+        partition="" if partition == WHOLE else partition,
+        git_revision=git_revision(),
+        digests=required_stamp(stage, scope, partition).inputs if partition == WHOLE else {},
+    )
+    with tracker.stage_run(parent.run_id, stage.name, tags) as record:
         result, artifact = execute(stage, scope, partition, {"dagster_run_id": orchestrator_run})
-        step = 0 if partition == WHOLE else scope.store.partitions(stage.name).index(partition)
-        record.log_params(result.params)
-        record.log_metrics(result.metrics, step=step)
-        record.log_history(result.history)
+        record.log_result(result, page=partition == WHOLE)
         record.set_tags({"digest": artifact.digest, "stamp": artifact.stamp.version})
-        if partition == WHOLE:
-            _log_files(record, artifact.path)
+        _keep_files(record, artifact)
     return Outcome(result=result, artifact=artifact, link=record.url)
 
 
-def _log_files(record: "StageRecord", folder: Path) -> None:  # noqa: F821
-    record.log_directory(folder)
+def _keep_files(record: RunHandle, artifact: Artifact) -> None:
+    """Models as folders of safetensors, single files such as coefficients, verdict and report beside them."""
+    for path in sorted(artifact.path.iterdir()):
+        if path.is_dir() and any(path.glob("*.safetensors")):
+            record.log_model(path, path.name)
+        elif path.suffix in (".json", ".html") and artifact.partition == WHOLE:
+            record.log_file(path)

@@ -15,6 +15,7 @@ from alpha_pipeline.artifacts import WHOLE, Artifact, ArtifactStore
 from alpha_pipeline.config import PipelineConfig
 from alpha_pipeline.provenance import Stamp, canonical_json, digest_file, digest_json
 from alpha_pipeline.results import StageResult
+from alpha_pipeline.threads import use_threads
 
 
 class Days(StrEnum):
@@ -187,6 +188,8 @@ def execute(stage: Stage, scope: Scope, partition: str, info: dict[str, Any]) ->
     lock.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(lock), scope.store.attempt(stage.name, partition) as out:
         stamp = required_stamp(stage, scope, partition)
+        if "torch" in stage.kinds:
+            use_threads(scope.config.threads)
         result = stage.run(StageContext(scope=scope, partition=partition, out=out))
         _write_result(result, out)
         status = "rejected" if any(c.blocking for c in result.failed) else result.status

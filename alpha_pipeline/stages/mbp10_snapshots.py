@@ -15,7 +15,7 @@ def run(context: StageContext) -> StageResult:
     from alpha_pipeline.ingest import ingest_day
 
     files = context.scope.raw_files[context.partition]
-    report = ingest_day(files, context.config.instrument, context.out)
+    report = ingest_day(files, context.config.instrument, context.out, config=context.config.ingest)
     facts = report.to_dict()
     numbers = {k: float(v) for k, v in facts.items() if isinstance(v, int | float) and not isinstance(v, bool)}
     context.scope.report(f"{context.partition}: {report.rows} snapshots of {report.records_read} records")
@@ -34,7 +34,7 @@ STAGE = Stage(
     per_day=True,
     upstream=(),
     version=lambda _: VERSION,
-    settings=lambda config: config.instrument,
+    settings=lambda config: [config.instrument, config.ingest],
     run=run,
 )
 

@@ -1,0 +1,40 @@
+"""Whether a day may be built on: rules on its records, and the schema of its snapshot table."""
+
+import polars as pl
+
+from alpha_pipeline.ingest.quality import RULES, assess_day
+from alpha_pipeline.ingest.report import read_report
+from alpha_pipeline.ingest.tables import SNAPSHOTS
+from alpha_pipeline.results import StageResult
+from alpha_pipeline.schemas import validate
+from alpha_pipeline.stages.base import Stage, StageContext, Upstream
+
+VERSION = "1"
+
+
+def run(context: StageContext) -> StageResult:
+    """Hold the day against the instrument's thresholds; a blocking failure keeps it, and only it, from use."""
+    folder = context.upstream("mbp10_snapshots", context.partition)
+    snapshots = pl.read_ipc(folder / SNAPSHOTS, memory_map=False)
+    quality = assess_day(snapshots, read_report(folder), context.config.quality)
+    return StageResult(
+        metrics={check.name: float(check.figure) for check in quality.checks if check.figure is not None}
+        | {"rows": float(snapshots.height)},
+        tables={"rules": quality.table},
+        checks=[*validate("snapshots", snapshots), *quality.checks],
+        status=quality.status,
+    )
+
+
+STAGE = Stage(
+    name="data_quality",
+    description="Rules a day must meet before anything is built on it. A failing day stops itself and no other.",
+    group="market_data",
+    kinds=frozenset({"polars", "pandera"}),
+    per_day=True,
+    upstream=(Upstream(stage="mbp10_snapshots"), Upstream(stage="trades")),
+    version=lambda _: VERSION,
+    settings=lambda config: config.quality,
+    run=run,
+    checks={"snapshots_schema": True} | {rule.name: rule.blocking for rule in RULES},
+)

@@ -1,0 +1,89 @@
+"""Snapshots and trades of one day to its feature cache."""
+
+import polars as pl
+
+from alpha_core.errors import DataError
+from alpha_core.shapes import HORIZONS
+from alpha_pipeline.config import PipelineConfig
+from alpha_pipeline.fxcache import FXCACHE_VERSION, CachedDay, builder_digest, open_day
+from alpha_pipeline.ingest.tables import SNAPSHOTS
+from alpha_pipeline.results import StageResult
+from alpha_pipeline.schemas import validate
+from alpha_pipeline.stages.base import Stage, StageContext, Upstream
+
+FILE = "fxcache.arrow"
+
+
+def run(context: StageContext) -> StageResult:
+    """Compute the 40 features, the labels and the replay blocks of every decision point.
+
+    Raises:
+        DataError: the day was rejected by its quality checks.
+    """
+    from alpha_pipeline.fxcache.build import build_day
+
+    day = context.partition
+    if context.store.get("data_quality", day).status == "rejected":
+        raise DataError(f"{day} was rejected by its data-quality checks: mend the file or the thresholds")
+    sources = {s: context.store.get(s, day) for s in ("mbp10_snapshots", "trades")}
+    build_day(
+        sources["mbp10_snapshots"].path / SNAPSHOTS,
+        sources["trades"].path / "trades.arrow",
+        day=day,
+        instrument=context.config.name,
+        features=context.config.features,
+        source_digests={name: artifact.digest for name, artifact in sources.items()},
+        out=context.out / FILE,
+    )
+    return _summary(open_day(context.out / FILE, verify="none"))
+
+
+def _summary(cached: CachedDay) -> StageResult:
+    import plotly.graph_objects as go
+
+    labels, valid = cached.labels, cached.label_valid
+    known = valid.sum(axis=0)
+    ties = (valid & (labels == 0)).sum(axis=0)
+    table = pl.DataFrame({"horizon": HORIZONS, "labels": known, "ties": ties})
+    step = max(1, cached.rows // 500)
+    when = [str(t)[11:19] for t in cached.ts[::step].astype("datetime64[ns]")]
+    figure = go.Figure(go.Scatter(x=when, y=cached.mid2[::step] / 2.0, mode="lines"))
+    figure.update_layout(title=f"Mid, {cached.day}", xaxis_title="UTC", yaxis_title="ticks")
+    return StageResult(
+        metrics={"rows": float(cached.rows), "segments": float(len(set(cached.segment.tolist())))}
+        | {f"ties_{h}": float(n) for h, n in zip(HORIZONS, ties, strict=True)},
+        params={"version": FXCACHE_VERSION, "degraded": cached.degraded},
+        tables={"labels": table},
+        figures={"mid": figure} if cached.rows else {},
+        checks=validate("fxcache", _frame(cached)),
+        status=cached.info.status,
+    )
+
+
+def _frame(cached: CachedDay) -> pl.DataFrame:
+    """The numeric columns as a table, for the schema check."""
+    features = {name: cached.features[:, i] for i, name in enumerate(cached.feature_names)}
+    return pl.DataFrame({"ts": cached.ts, "segment": cached.segment, "mid2": cached.mid2} | features)
+
+
+def version(config: PipelineConfig) -> str:
+    """Format version and the digest of the code that computes rows: a changed feature changes it."""
+    return f"{FXCACHE_VERSION}-{builder_digest(config.features)[:12]}"
+
+
+STAGE = Stage(
+    name="fxcache",
+    description="The versioned feature cache: 40 causal features, labels at five horizons, book and tape to replay.",
+    group="market_data",
+    kinds=frozenset({"arrow", "numba"}),
+    per_day=True,
+    upstream=(
+        Upstream(stage="mbp10_snapshots"),
+        Upstream(stage="trades"),
+        Upstream(stage="data_quality", content=False),
+    ),
+    version=version,
+    settings=lambda config: config.features,
+    run=run,
+    checks={"fxcache_schema": True},
+)
