@@ -52,7 +52,5 @@ class PerceptionConfig(Architecture):
             found.append(f"weight_decay was {self.weight_decay}, must be at least 0")
         weights = self.horizon_weights
         if len(weights) != len(HORIZONS) or min(weights) < 0 or max(weights) <= 0:
-            found.append(
-                f"horizon_weights was {weights}, must be {len(HORIZONS)} numbers of at least 0, one of them above 0"
-            )
+            found.append(f"horizon_weights was {weights}, must be {len(HORIZONS)} numbers >= 0, one above 0")
         return found

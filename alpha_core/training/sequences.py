@@ -1,5 +1,6 @@
 """Rows in time order, and the two ways to walk them in parallel without losing state inside a segment."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -92,7 +93,9 @@ class SequenceData:
             row = int(wrong.int().argmax())
             problems.append(f"seconds_since_previous was {seconds[row].item()} in row {row}, must be >= 0")
         if problems:
-            raise DataError(f"sequence data must be finite: {'; '.join(problems)}: rebuild the cache of that day")
+            raise DataError(
+                f"sequence data must be finite: {'; '.join(problems)}: rebuild the cache of that day"
+            )
 
 
 class Block(NamedTuple):
@@ -114,7 +117,7 @@ def stream_rows(rows: int, streams: int, offset: int) -> tuple[Tensor, Tensor]:
     Returns:
         positions [B, S] and used [B, S]; every row is used exactly once.
     """
-    length = -(-rows // streams)
+    length = math.ceil(rows / streams)
     flat = torch.arange(streams * length)
     return ((flat + offset) % rows).view(streams, length), (flat < rows).view(streams, length)
 

@@ -1,0 +1,224 @@
+"""Fitting the perception, running it, keeping it."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from alpha_core.errors import CheckpointError, ConfigError, DataError
+from alpha_core.metrics.calibration import fit_temperature, log_loss
+from alpha_core.nn.perception import Perception
+from alpha_core.rng import Purpose, generator_for
+from alpha_core.shapes import HORIZONS
+from alpha_core.training.checkpoint import load_checkpoint, load_weights, save_checkpoint
+from alpha_core.training.config import PerceptionConfig
+from alpha_core.training.inference import logits_of, mean_gate
+from alpha_core.training.scoring import HorizonMetrics, aucs, direction, perception_metrics
+from alpha_core.training.sequences import SequenceData
+from alpha_core.training.trainer import Trainer
+
+__all__ = [
+    "HorizonMetrics",
+    "PerceptionConfig",
+    "PerceptionFit",
+    "SequenceData",
+    "feature_gates",
+    "fit_perception",
+    "load_perception",
+    "perception_metrics",
+    "predict_logits",
+    "save_perception",
+]
+
+KIND = "perception"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerceptionFit:
+    """A trained perception: the scaler and the temperatures are part of the model.
+
+    Attributes:
+        model: the weights of the best epoch, calibrated.
+        config: what it was trained with.
+        seed: of the first weights and of the cuts of the streams.
+        feature_names: columns of the training rows, empty when they had no names.
+        history: one record per epoch (loss, validation loss, AUC per horizon).
+        best_epoch: position in `history` of the weights kept.
+    """
+
+    model: Perception
+    config: PerceptionConfig
+    seed: int
+    feature_names: tuple[str, ...]
+    history: tuple[dict[str, float], ...]
+    best_epoch: int
+
+
+def fit_perception(
+    train: SequenceData,
+    validation: SequenceData,
+    config: PerceptionConfig,
+    *,
+    seed: int,
+    device: str | torch.device = "cpu",
+    on_epoch: Callable[[dict[str, float]], None] | None = None,
+) -> PerceptionFit:
+    """Train on one stretch of rows, stop early and calibrate on another that lies after a purge.
+
+    Args:
+        train: rows from which the scaler and the weights are fitted.
+        validation: rows for early stopping (mean AUC) and the temperatures; purged by the caller.
+        config: architecture and protocol.
+        seed: same seed, data, configuration and device class give the same weights.
+        device: where to train.
+        on_epoch: called with each epoch's record.
+
+    Raises:
+        DataError: NaN or infinity in the rows, no label to learn from, one class only, or a diverging loss.
+    """
+    for name, data in (("training", train), ("validation", validation)):
+        data.require_finite()
+        if not bool(data.mask.any()):
+            raise DataError(
+                f"{name} rows hold no label with a direction among {data.rows}: give it more rows"
+            )
+    _require_same_features(train.feature_names, validation)
+    model = new_model(train, config, seed=seed).to(device)
+    trainer = Trainer(model, train, config, seed=seed)
+    while not trainer.finished:
+        trainer.run()
+        entry = trainer.close_epoch(*_validate(model, validation))
+        if on_epoch is not None:
+            on_epoch(entry)
+    model.load_state_dict(trainer.best)
+    _calibrate(model, validation)
+    return PerceptionFit(
+        model=model,
+        config=config,
+        seed=seed,
+        feature_names=train.feature_names,
+        history=tuple(trainer.history),
+        best_epoch=trainer.best_epoch,
+    )
+
+
+def new_model(train: SequenceData, config: PerceptionConfig, *, seed: int) -> Perception:
+    """Untrained network on the host whose scaler knows the training rows; constant features keep scale 1."""
+    model = Perception(config, generator=generator_for(seed, Purpose.INITIALISE))
+    rows = train.features.double()
+    spread = rows.std(0, correction=0)
+    model.mean.copy_(rows.mean(0))
+    model.scale.copy_(torch.where(spread > 0, spread, 1.0))
+    return model
+
+
+def _validate(model: Perception, data: SequenceData) -> tuple[float, dict[str, float]]:
+    """Mean AUC over the horizons that have both classes, and the record of the epoch."""
+    logits = logits_of(model, data)
+    areas = {h: area for h, area in zip(HORIZONS, aucs(logits, data), strict=True) if area is not None}
+    if not areas:
+        raise DataError(
+            f"validation has one class only at every horizon in {data.rows} rows: give it more rows"
+        )
+    record = {"validation_auc": sum(areas.values()) / len(areas)}
+    record |= {f"validation_auc_{h}": area for h, area in areas.items()}
+    losses = [_validation_loss(logits, data, column) for column in range(len(HORIZONS))]
+    defined = [loss for loss in losses if loss is not None]
+    return record["validation_auc"], {**record, "validation_loss": sum(defined) / len(defined)}
+
+
+def _validation_loss(logits: Tensor, data: SequenceData, column: int) -> float | None:
+    mask, up = direction(data, column)
+    return log_loss(up, logits[:, column].numpy()[mask])
+
+
+def _calibrate(model: Perception, data: SequenceData) -> None:
+    """Set the temperature of each horizon that minimises the validation log loss."""
+    logits = logits_of(model, data)
+    for column in range(len(HORIZONS)):
+        mask, up = direction(data, column)
+        model.temperature[column] *= fit_temperature(up, logits[:, column].numpy()[mask])
+
+
+def _require_same_features(names: tuple[str, ...], data: SequenceData) -> None:
+    if names and data.feature_names and names != data.feature_names:
+        pairs = zip(names, data.feature_names, strict=True)
+        index, (own, other) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
+        raise DataError(
+            f"feature {index} was '{other}', the model was trained with '{own}': rebuild the cache"
+        )
+
+
+def predict_logits(fit: PerceptionFit, data: SequenceData) -> Tensor:
+    """Calibrated logits [N, 5] float32 on the host; causal, state carried inside segments, cleared between.
+
+    Raises:
+        DataError: NaN or infinity in the rows, or other features than the model was trained with.
+    """
+    data.require_finite()
+    _require_same_features(fit.feature_names, data)
+    return logits_of(fit.model, data)
+
+
+def feature_gates(fit: PerceptionFit, features: Tensor) -> Tensor:
+    """Mean share of attention per feature over raw rows [n, 40], for example those of one regime; [40]."""
+    return mean_gate(fit.model, features)
+
+
+def save_perception(fit: PerceptionFit, directory: Path) -> Path:
+    """Publish a fit in a folder, weights and JSON as one. Returns the path of the JSON document."""
+    document = {
+        "kind": KIND,
+        "config": asdict(fit.config),
+        "seed": fit.seed,
+        "feature_names": list(fit.feature_names),
+        "history": list(fit.history),
+        "best_epoch": fit.best_epoch,
+    }
+    return save_checkpoint(directory, fit.model.state_dict(), document)
+
+
+def load_perception(directory: Path) -> PerceptionFit:
+    """The fit that `save_perception` stored, on the host.
+
+    Raises:
+        CheckpointError: absent, damaged, of another kind, or weights that do not fit the configuration.
+    """
+    tensors, document = load_checkpoint(directory)
+    if document.get("kind") != KIND:
+        raise CheckpointError(
+            f"{directory} holds a '{document.get('kind')}', must be a '{KIND}': give its folder"
+        )
+    missing = {"config", "seed", "feature_names", "history", "best_epoch"} - document.keys()
+    if missing:
+        raise CheckpointError(f"{directory}: the document lacks {sorted(missing)}: restore it or train again")
+    config = _stored_config(document["config"], directory)
+    model = Perception(config, generator=torch.Generator())
+    load_weights(model, tensors, str(directory))
+    return PerceptionFit(
+        model=model,
+        config=config,
+        seed=int(document["seed"]),
+        feature_names=tuple(document["feature_names"]),
+        history=tuple(document["history"]),
+        best_epoch=int(document["best_epoch"]),
+    )
+
+
+def _stored_config(stored: Any, directory: Path) -> PerceptionConfig:
+    known = {field.name for field in fields(PerceptionConfig)}
+    if not isinstance(stored, dict) or stored.keys() != known:
+        names = sorted(known ^ set(stored or ()))
+        raise CheckpointError(
+            f"{directory}: configuration fields {names} differ from this version's: train again"
+        )
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
+    try:
+        return PerceptionConfig(**values)
+    except (ConfigError, TypeError) as error:
+        raise CheckpointError(
+            f"{directory}: stored configuration is not valid ({error}): train again"
+        ) from error

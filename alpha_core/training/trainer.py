@@ -1,0 +1,213 @@
+"""Truncated back-propagation over parallel streams, update by update, so that it can stop anywhere."""
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from alpha_core.errors import CheckpointError, DataError
+from alpha_core.nn.mamba2 import MambaState
+from alpha_core.nn.perception import Perception, PerceptionState
+from alpha_core.rng import Purpose, philox_uniform_scalar
+from alpha_core.training.config import PerceptionConfig
+from alpha_core.training.sequences import Block, SequenceData, blocks, stream_rows
+
+
+def masked_loss(logits: Tensor, up: Tensor, mask: Tensor, weights: Tensor) -> Tensor:
+    """Weighted mean over horizons of the mean binary cross-entropy over the rows that have a direction.
+
+    Args:
+        logits: [B, T, H].
+        up: [B, T, H] float, 1 where the mid rose.
+        mask: [B, T, H] float, 0 on ties and where the horizon leaves the segment.
+        weights: [H], summing to 1.
+    """
+    losses = binary_cross_entropy_with_logits(logits, up, reduction="none") * mask
+    per_horizon = losses.sum((0, 1)) / mask.sum((0, 1)).clamp(min=1)
+    return (per_horizon * weights).sum()
+
+
+def rate_at(update: int, updates: int, config: PerceptionConfig) -> float:
+    """Learning rate of an update: linear warm-up, then half a cosine down to 0 at the last one."""
+    rising = max(1, round(config.warmup * updates))
+    if update < rising:
+        return config.learning_rate * (update + 1) / rising
+    done = (update - rising) / max(1, updates - rising)
+    return config.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def _optimizer(model: nn.Module, config: PerceptionConfig) -> torch.optim.AdamW:
+    """AdamW that decays matrices only: pulling time constants, norms and biases to zero means nothing."""
+    parameters = list(model.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": config.weight_decay},
+        {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
+
+
+class Trainer:
+    """All that a training run is at a moment: weights, optimiser, place in the data, state, best so far.
+
+    Args:
+        model: on its device, the scaler set.
+        data: training rows.
+        config: protocol.
+        seed: shifts where the streams are cut in each epoch.
+    """
+
+    def __init__(self, model: Perception, data: SequenceData, config: PerceptionConfig, *, seed: int) -> None:
+        self.model, self.config, self.seed = model, config, seed
+        self.device = model.mean.device
+        self.features = data.features.to(self.device)
+        self.seconds = data.seconds_since_previous.to(self.device)
+        self.up = (data.labels > 0).float().to(self.device)
+        self.mask = data.mask.float().to(self.device)
+        self.first = data.first_of_segment()
+        self.rows = data.rows
+        self.streams = min(config.streams, data.rows)
+        self.optimizer = _optimizer(model, config)
+        weights = torch.tensor(config.horizon_weights, device=self.device)
+        self.weights = weights / weights.sum()
+        self.per_epoch = math.ceil(self.rows / self.streams / config.length)
+        self.epoch, self.block, self.update = 0, 0, 0
+        self.carried: PerceptionState | None = None
+        self.loss = torch.zeros((), device=self.device)
+        self.best_score, self.best_epoch = -math.inf, -1
+        self.best: dict[str, Tensor] = {}
+        self.history: list[dict[str, float]] = []
+
+    @property
+    def finished(self) -> bool:
+        """All epochs done, or no better score for `patience` of them."""
+        waited = self.epoch - 1 - self.best_epoch
+        return self.epoch >= self.config.epochs or (self.best_epoch >= 0 and waited >= self.config.patience)
+
+    def run(self, updates: int | None = None) -> bool:
+        """Go on to the end of the epoch, or for at most `updates` updates; whether it is done."""
+        length = math.ceil(self.rows / self.streams)
+        # Other cuts in each epoch, so that the rows after a cut are not always the ones without memory.
+        offset = int(length * philox_uniform_scalar(self.seed, self.epoch, 0, Purpose.SHUFFLE))
+        positions, used = stream_rows(self.rows, self.streams, offset)
+        for block in blocks(positions, used, self.first, self.config.length, self.block):
+            if updates is not None and updates <= 0:
+                return False
+            self.loss += self._update(block)
+            self.block += 1
+            updates = None if updates is None else updates - 1
+        return True
+
+    def _update(self, block: Block) -> Tensor:
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate_at(self.update, self.per_epoch * self.config.epochs, self.config)
+        rows, used = block.rows.to(self.device), block.used.to(self.device)
+        reset = None if block.reset is None else block.reset.to(self.device)
+        half = self.config.autocast and self.device.type == "cuda"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
+            logits, state = self.model(self.features[rows], self.seconds[rows], self.carried, reset)
+        loss = masked_loss(logits.float(), self.up[rows], self.mask[rows] * used[..., None], self.weights)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.config.gradient_clip)
+        self.optimizer.step()
+        self.carried = state.detach()
+        self.update += 1
+        return loss.detach()
+
+    def close_epoch(self, score: float, record: dict[str, float]) -> dict[str, float]:
+        """Book an epoch and its validation score; keep the weights when they are the best so far.
+
+        Raises:
+            DataError: the loss is not finite.
+        """
+        loss = self.loss.item() / self.per_epoch
+        if not math.isfinite(loss):
+            raise DataError(
+                f"training loss was {loss} in epoch {self.epoch}, must be finite: lower learning_rate "
+                f"(was {self.config.learning_rate}) or look for extreme features"
+            )
+        if score > self.best_score:
+            self.best_score, self.best_epoch = score, self.epoch
+            self.best = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
+        rate = self.optimizer.param_groups[0]["lr"]
+        entry = {"epoch": float(self.epoch), "loss": loss, "learning_rate": rate, **record}
+        self.history.append(entry)
+        self.epoch, self.block, self.carried = self.epoch + 1, 0, None
+        self.loss = torch.zeros_like(self.loss)
+        return entry
+
+    def snapshot(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors and plain values from which `restore` goes on with the same bits."""
+        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        tensors |= {f"best.{name}": value for name, value in self.best.items()}
+        for index, slots in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{slot}": value for slot, value in slots.items()}
+        tensors["loss"] = self.loss
+        if self.carried is not None:
+            for layer, state in enumerate(self.carried.blocks):
+                tensors |= {f"carried.{layer}.taps": state.taps, f"carried.{layer}.ssm": state.ssm}
+            if self.carried.hidden is not None:
+                tensors["carried.hidden"] = self.carried.hidden
+        document = {
+            "kind": "perception-training",
+            "config": asdict(self.config),
+            "seed": self.seed,
+            "rows": self.rows,
+            "epoch": self.epoch,
+            "block": self.block,
+            "update": self.update,
+            "best_epoch": self.best_epoch,
+            "best_score": self.best_score if self.best_epoch >= 0 else None,
+            "history": self.history,
+        }
+        return tensors, document
+
+    def restore(self, tensors: dict[str, Tensor], document: dict[str, Any]) -> None:
+        """Continue where `snapshot` was taken, with the same data, configuration and seed.
+
+        Raises:
+            CheckpointError: the snapshot is of another run; the differing fields are named.
+        """
+        own = {**asdict(self.config), "seed": self.seed, "rows": self.rows}
+        stored = {**document["config"], "seed": document["seed"], "rows": document["rows"]}
+        differing = [name for name, value in own.items() if _plain(value) != _plain(stored.get(name))]
+        if differing:
+            raise CheckpointError(
+                f"training state is of another run, {', '.join(differing)} differ: use its settings"
+            )
+        self.model.load_state_dict(_part(tensors, "model."))
+        self.best = {name: value.to(self.device) for name, value in _part(tensors, "best.").items()}
+        self._restore_optimizer(_part(tensors, "optimizer."))
+        self.loss = tensors["loss"].to(self.device)
+        self.carried = self._restore_carried(_part(tensors, "carried."))
+        self.epoch, self.block, self.update = document["epoch"], document["block"], document["update"]
+        self.best_epoch = document["best_epoch"]
+        self.best_score = -math.inf if document["best_score"] is None else document["best_score"]
+        self.history = document["history"]
+
+    def _restore_optimizer(self, slots: dict[str, Tensor]) -> None:
+        content = self.optimizer.state_dict()
+        for name, value in slots.items():
+            index, slot = name.split(".")
+            content["state"].setdefault(int(index), {})[slot] = value
+        self.optimizer.load_state_dict(content)
+
+    def _restore_carried(self, parts: dict[str, Tensor]) -> PerceptionState | None:
+        if not parts:
+            return None
+        parts = {name: value.to(self.device) for name, value in parts.items()}
+        layers = range(self.config.layers)
+        states = tuple(MambaState(parts[f"{layer}.taps"], parts[f"{layer}.ssm"]) for layer in layers)
+        return PerceptionState(states, parts.get("hidden"))
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists: what a value looks like after a trip through JSON."""
+    return list(value) if isinstance(value, tuple) else value
