@@ -11,8 +11,9 @@ from alpha_core.errors import ConfigError
 NANO = 10**9
 """Raw prices count units of 1e-9."""
 
-CONTRACT = re.compile(r"[FGHJKMNQUVXZ]\d{1,2}")
-"""What follows the root in a futures contract's name: month letter, last one or two digits of the year."""
+CONTRACT = re.compile(r"[FGHJKMNQUVXZ]\d{1,2}|\.[cnv]\.\d+")
+"""What follows the root in a futures contract's name: month letter and last one or two digits of the year, or
+rule and rank of a continuous contract."""
 
 MAX_SYMBOL = 71
 """Longest symbol of the file format (a C string of 71 bytes)."""

@@ -1,8 +1,8 @@
 """What each table that crosses a stage boundary must look like, checked on collected frames.
 
 Schemas are pandera's. Three things that pandera 0.35 lets pass are settled here: a LazyFrame, whose values it
-does not look at, is refused; infinities and NaN fail in float columns; an empty table fails unless a day may be
-empty.
+does not look at, is refused; infinities and NaN fail in float columns; an empty table fails, except where a day
+without rows is a fact.
 """
 
 import json
@@ -61,7 +61,7 @@ def validate(name: str, frame: "pl.DataFrame") -> list[Check]:
     rule = TABLES[name]
     if frame.is_empty():
         return [_check(name, 0 if rule.may_be_empty else 1, "it is empty, 0 rows")]
-    problems = _violations(rule.build(), frame)
+    problems = _violations(_with_finite_floats(rule.build(), frame), frame)
     count = sum(problem.count for problem in problems)
     shown = "; ".join(problem.sentence for problem in problems[:SHOWN_RULES])
     more = f"; and {len(problems) - SHOWN_RULES} more rules" if len(problems) > SHOWN_RULES else ""
@@ -96,7 +96,7 @@ def _violations(schema: "pandera.DataFrameSchema", frame: "pl.DataFrame") -> lis
     except pandera.errors.SchemaErrors as error:
         cases = error.failure_cases
         assert not isinstance(cases, str)
-        columns = {str(check.name): (check.title or "").split() for check in schema.checks}
+        columns = {str(check.name): (check.title or "").split() for check in schema.checks or ()}
         groups = cases.partition_by("column", "check", maintain_order=True)
         return [_problem(group, columns.get(group["check"][0], ())) for group in groups]
     return []
@@ -126,16 +126,23 @@ def _shown(case: str, columns: Sequence[str]) -> str:
     return " ".join(f"{column}={row[column]}" for column in columns[:SHOWN_COLUMNS]) + more
 
 
-def _finite() -> Any:
-    """Every float column, listed or not: no infinity, no NaN."""
+def _with_finite_floats(
+    schema: "pandera.DataFrameSchema", frame: "pl.DataFrame"
+) -> "pandera.DataFrameSchema":
+    """The schema with one more rule for every float column, listed or not: no infinity, no NaN."""
     import pandera.polars as pandera
     import polars as pl
     import polars.selectors as cs
 
     def is_finite(data: Any) -> "pl.LazyFrame":
-        return data.lazyframe.select(pl.all_horizontal(pl.lit(True), cs.float().is_finite()))
+        return data.lazyframe.select(pl.col(data.key).is_finite())
 
-    return pandera.Check(is_finite, name="finite numbers")
+    finite = pandera.Check(is_finite, name="finite")
+    names = frame.select(cs.float()).columns
+    for name in set(names) & set(schema.columns):
+        schema.columns[name].checks.append(finite)
+    unlisted = [] if schema.strict else [name for name in names if name not in schema.columns]
+    return schema.add_columns({name: pandera.Column(None, finite, nullable=True) for name in unlisted})
 
 
 def _row_check(name: str, expression: "pl.Expr") -> Any:
@@ -245,7 +252,6 @@ def _fxcache() -> "pandera.DataFrameSchema":
             **{name: column(pl.Float32) for name in FEATURE_NAMES},
         },
         checks=[
-            _finite(),
             _row_check("ts never decreases", pl.col("ts").to_physical().diff() >= 0),
             _row_check("segment never decreases", pl.col("segment").diff() >= 0),
         ],
@@ -271,9 +277,7 @@ def _grid() -> "pandera.DataFrameSchema":
         "max_drawdown_ticks": column(pl.Float64, check.ge(0)),
     }
     free = {name: column(nullable=True) for name in COLUMNS if name not in ruled}
-    return pandera.DataFrameSchema(
-        ruled | free, checks=[_finite()], unique=["cost", "threshold", "sample"], strict=True
-    )
+    return pandera.DataFrameSchema(ruled | free, unique=["cost", "threshold", "sample"], strict=True)
 
 
 def _folds() -> "pandera.DataFrameSchema":
@@ -287,7 +291,6 @@ def _folds() -> "pandera.DataFrameSchema":
             "train_rows": column(pl.Int64, check.ge(1)),
             "test_rows": column(pl.Int64, check.ge(1)),
         },
-        checks=[_finite()],
         unique=["fold"],
     )
 
