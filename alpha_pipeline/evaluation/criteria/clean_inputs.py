@@ -37,6 +37,6 @@ class CleanInputs:
             sentence,
             figure=float(len(problems)),
             threshold=0.0,
-            margin=-float(len(problems)),
+            margin=float(-len(problems)),
             details={f"{name.replace(' ', '_')}_checks": len(checks) for name, checks in groups.items()},
         )

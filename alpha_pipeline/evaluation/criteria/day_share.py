@@ -30,7 +30,7 @@ class DayShare:
         return judged(
             self,
             share <= bound,
-            f"{series.days[best]} contributes {share:.1%} of {total:.4g} ticks, at most {bound:.0%} may",
+            f"{series.days[best]} contributes {share:.1%} of {total:.4g} ticks, the bound is {bound:.0%}",
             figure=share,
             threshold=bound,
             margin=bound - share,

@@ -29,7 +29,7 @@ class KillCriteria:
             sentence,
             figure=float(len(broken)),
             threshold=0.0,
-            margin=-float(len(broken)),
+            margin=float(-len(broken)),
             details={c.name: c.figure for c in checks},
         )
 
