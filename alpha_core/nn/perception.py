@@ -20,10 +20,10 @@ class Architecture:
     """Shape of the network. `vsn`, `cfc` and `head` are the ablations.
 
     Attributes:
-        width: D of every block.
+        hidden: D, width of every block.
         state: N, recurrent state per channel of Mamba2.
-        heads: H of Mamba2; must divide expand x width.
-        expand: inner width of Mamba2 in units of `width`.
+        heads: H of Mamba2; must divide expand x hidden.
+        expand: inner width of Mamba2 in units of `hidden`.
         layers: number of Mamba2 blocks.
         chunk: rows of Mamba2's parallel form evaluated together; speed only.
         continuous_time: Mamba2's state decays with clock time.
@@ -35,7 +35,7 @@ class Architecture:
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
-    width: int = 128
+    hidden: int = 128
     state: int = 16
     heads: int = 4
     expand: int = 2
@@ -54,14 +54,14 @@ class Architecture:
 
     def problems(self) -> list[str]:
         """What is wrong with the values, one phrase each."""
-        counts = ("width", "state", "heads", "expand", "layers", "chunk")
+        counts = ("hidden", "state", "heads", "expand", "layers", "chunk")
         found = [
             f"{name} was {getattr(self, name)}, must be at least 1"
             for name in counts
             if getattr(self, name) < 1
         ]
-        if not found and (self.expand * self.width) % self.heads:
-            found.append(f"heads was {self.heads}, must divide expand x width = {self.expand * self.width}")
+        if not found and (self.expand * self.hidden) % self.heads:
+            found.append(f"heads was {self.heads}, must divide expand x hidden = {self.expand * self.hidden}")
         if self.head not in HEADS:
             found.append(f"head was '{self.head}', must be one of {', '.join(HEADS)}")
         if not self.feature_clip > 0:
@@ -101,10 +101,10 @@ class Perception(nn.Module):
         self.register_buffer("scale", torch.ones(FEATURES))
         self.register_buffer("temperature", torch.ones(len(HORIZONS)))
         self.vsn = VariableSelection(FEATURES) if a.vsn else None
-        self.embed = linear(FEATURES, a.width, generator=generator)
+        self.embed = linear(FEATURES, a.hidden, generator=generator)
         self.blocks = nn.ModuleList(
             Mamba2(
-                a.width,
+                a.hidden,
                 expand=a.expand,
                 heads=a.heads,
                 state=a.state,
@@ -114,8 +114,8 @@ class Perception(nn.Module):
             )
             for _ in range(a.layers)
         )
-        self.cfc = CfC(a.width, a.width, generator=generator) if a.cfc else None
-        self.heads = make_heads(a.head, a.width, len(HORIZONS), generator=generator)
+        self.cfc = CfC(a.hidden, a.hidden, generator=generator) if a.cfc else None
+        self.heads = make_heads(a.head, a.hidden, len(HORIZONS), generator=generator)
 
     def scaled(self, x: Tensor) -> Tensor:
         """Raw features [..., F] in standard deviations of the training rows, clipped."""

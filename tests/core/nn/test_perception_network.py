@@ -9,7 +9,7 @@ from alpha_core.errors import ConfigError
 from alpha_core.nn.perception import Architecture, Perception
 from alpha_core.shapes import FEATURES, HORIZONS
 
-SMALL = {"width": 8, "state": 4, "heads": 2, "chunk": 8}
+SMALL = {"hidden": 8, "state": 4, "heads": 2, "chunk": 8}
 
 
 def network(seed=0, **changes):
@@ -146,8 +146,8 @@ def test_gradient_reaches_every_parameter():
 
 def test_all_bad_fields_are_named_at_once():
     with pytest.raises(ConfigError) as caught:
-        Architecture(width=0, head="tree", feature_clip=-1.0)
-    for words in ("width was 0, must be at least 1", "head was 'tree'", "feature_clip was -1.0"):
+        Architecture(hidden=0, head="tree", feature_clip=-1.0)
+    for words in ("hidden was 0, must be at least 1", "head was 'tree'", "feature_clip was -1.0"):
         assert words in str(caught.value)
-    with pytest.raises(ConfigError, match="heads was 3, must divide expand x width = 256"):
+    with pytest.raises(ConfigError, match="heads was 3, must divide expand x hidden = 256"):
         Architecture(heads=3)

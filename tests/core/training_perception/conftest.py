@@ -74,7 +74,7 @@ def small() -> SequenceData:
 @pytest.fixture(scope="session")
 def tiny_config() -> PerceptionConfig:
     return PerceptionConfig(
-        width=8,
+        hidden=8,
         state=4,
         heads=2,
         chunk=8,

@@ -5,7 +5,6 @@ from dataclasses import asdict, replace
 
 import pytest
 import torch
-from pydantic import TypeAdapter, ValidationError
 
 from alpha_core.errors import CheckpointError, DataError
 from alpha_core.training import inference
@@ -25,7 +24,7 @@ from alpha_core.training.scoring import aucs
 
 @pytest.fixture(scope="module")
 def learner(tiny_config):
-    return replace(tiny_config, width=12, epochs=4, length=32, streams=16, weight_decay=0.5)
+    return replace(tiny_config, hidden=12, epochs=4, length=32, streams=16, weight_decay=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +209,7 @@ def test_saved_fit_gives_the_same_bits(small, small_fit, tmp_path):
     ("change", "words"),
     [
         ({"kind": "policy"}, "holds a 'policy'"),
-        ({"config": {"width": 8}}, "differ from this version's"),
+        ({"config": {"hidden": 8}}, "differ from this version's"),
         ({"config": None}, "differ from this version's"),
         ({"seed": ...}, r"lacks \['seed'\]"),
     ],
@@ -225,7 +224,7 @@ def test_documents_of_other_kinds_are_refused(small_fit, tmp_path, change, words
 
 @pytest.mark.parametrize(
     ("field", "value", "words"),
-    [("width", 16, "must be"), ("width", -1, "not valid"), ("heads", "two", "not valid")],
+    [("hidden", 16, "must be"), ("hidden", -1, "not valid"), ("heads", "two", "not valid")],
 )
 def test_weights_of_another_architecture_are_refused(small_fit, tmp_path, field, value, words):
     path = save_perception(small_fit, tmp_path)
@@ -245,8 +244,9 @@ def test_ablations_train_and_travel(small, tiny_config, tmp_path, changes):
 
 
 def test_configuration_files_refuse_unknown_keys():
-    adapter = TypeAdapter(PerceptionConfig)
-    values = asdict(PerceptionConfig(width=64))
-    assert adapter.validate_python(values) == PerceptionConfig(width=64)
-    with pytest.raises(ValidationError, match="widht"):
-        adapter.validate_python({"widht": 64})
+    pydantic = pytest.importorskip("pydantic", reason="the engine is tested on machines without it too")
+    adapter = pydantic.TypeAdapter(PerceptionConfig)
+    values = asdict(PerceptionConfig(hidden=64))
+    assert adapter.validate_python(values) == PerceptionConfig(hidden=64)
+    with pytest.raises(pydantic.ValidationError, match="hiden"):
+        adapter.validate_python({"hiden": 64})

@@ -160,10 +160,10 @@ def test_fewer_rows_than_streams(small, tiny_config):
 def test_all_bad_settings_are_named_at_once():
     with pytest.raises(ConfigError) as caught:
         PerceptionConfig(
-            width=0, length=0, learning_rate=0.0, warmup=2.0, weight_decay=-1.0, horizon_weights=(0.0,) * 5
+            hidden=0, length=0, learning_rate=0.0, warmup=2.0, weight_decay=-1.0, horizon_weights=(0.0,) * 5
         )
     for words in (
-        "width was 0",
+        "hidden was 0",
         "length was 0",
         "learning_rate was 0.0",
         "warmup was 2.0",
