@@ -123,7 +123,8 @@ class _Progress(logging.Handler):
     """Shows what stages report while they run."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        _say(f"  {record.getMessage()}")
+        line = getattr(record, "dagster_meta", {}).get("orig_message") or record.getMessage()
+        _say(f"  {line}")
 
 
 def _say(line: str) -> None:

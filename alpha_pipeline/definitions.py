@@ -9,7 +9,7 @@ import dagster as dg
 from alpha_pipeline.assets.factory import stage_asset
 from alpha_pipeline.config import PipelineConfig, available, load
 from alpha_pipeline.paths import Workspace
-from alpha_pipeline.resources import Pipeline
+from alpha_pipeline.resources import Pipeline, progress_logger
 from alpha_pipeline.schedules import day_job, nightly_retrain, whole_job
 from alpha_pipeline.sensors import new_files, stale_versions
 from alpha_pipeline.stages import STAGES
@@ -32,8 +32,11 @@ def build_defs(
     workspace = workspace or Workspace.locate()
     folders = {name: str(folder) for name, folder in (raw or {}).items()}
     parts = [_market(load(name, workspace)) for name in instruments or available(workspace)]
-    resources = dg.Definitions(resources={"pipeline": Pipeline(root=str(workspace.root), raw=folders)})
-    return dg.Definitions.merge(*parts, resources)
+    shared = dg.Definitions(
+        resources={"pipeline": Pipeline(root=str(workspace.root), raw=folders)},
+        loggers={"console": dg.colored_console_logger, "progress": progress_logger},
+    )
+    return dg.Definitions.merge(*parts, shared)
 
 
 def _market(config: PipelineConfig) -> dg.Definitions:

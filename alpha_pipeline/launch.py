@@ -20,6 +20,7 @@ from alpha_pipeline.launched import Launched
 from alpha_pipeline.partitions import day_partitions
 from alpha_pipeline.paths import Workspace
 from alpha_pipeline.plan import Stale, stale_day, stale_whole
+from alpha_pipeline.sqlite import use_cheap_commits
 from alpha_pipeline.stages.base import Days, Scope, Stage
 
 _QUIET = {"loggers": {"progress": {}}}
@@ -38,6 +39,7 @@ def launch(
         stages: which, upstream first.
         say: receives lines for people.
     """
+    use_cheap_commits()
     started, done = time.monotonic(), Launched()
     with _instance(workspace) as instance:
         runner = _Runner(scope, workspace, instance, say, done)
@@ -109,8 +111,15 @@ def _reason(result: Any) -> str:
             data = event.step_failure_data
             if data.user_failure_data and data.user_failure_data.description:
                 return data.user_failure_data.description
-            return data.error.message.strip() if data.error else "a step failed"
+            return _root_cause(data.error) if data.error else "a step failed"
     return "a step failed"
+
+
+def _root_cause(error: Any) -> str:
+    """The innermost error's class and text, on one line; the page shows its traceback."""
+    while error.cause is not None:
+        error = error.cause
+    return " ".join(error.message.split())
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Dagster resources: how assets reach the workspace and the tracking store. No logic."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,3 +37,20 @@ class Pipeline(dg.ConfigurableResource):
     def tracker(self) -> Tracker:
         workspace = Workspace(Path(self.root))
         return Tracker.default(workspace.dagster_home, workspace.root / "data")
+
+
+class _OnlyProgress(logging.Filter):
+    """Keeps what stages report; the orchestrator's own events are in its event log already."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        own = getattr(record, "dagster_meta", {}).get("dagster_event") is None
+        return own and record.levelno == logging.INFO
+
+
+@dg.logger(description="Hands the lines that stages report to the `alpha.progress` logger of this process.")
+def progress_logger(_: dg.InitLoggerContext) -> logging.Logger:
+    """What `alpha run` shows while a stage works."""
+    logger = logging.Logger("alpha.progress.run", level=logging.INFO)
+    logger.parent = logging.getLogger("alpha.progress")
+    logger.addFilter(_OnlyProgress())
+    return logger

@@ -1,8 +1,8 @@
 """What each table that crosses a stage boundary must look like, checked on collected frames.
 
 Schemas are pandera's. Three things that pandera 0.35 lets pass are settled here: a LazyFrame, whose values it
-does not look at, is refused; infinities and NaN fail in float columns; an empty table fails, except where a day
-without rows is a fact.
+does not look at, is refused; infinities and NaN fail in float columns; an empty table fails, except where a
+day without rows is a fact.
 """
 
 import json

@@ -22,45 +22,47 @@ def data_uri(figure: "go.Figure") -> str:
 
     picture = Figure(figsize=_INCHES, dpi=_DPI, layout="constrained")
     canvas, axes = FigureCanvasAgg(picture), picture.subplots()
-    traces = figure.to_plotly_json()["data"]
-    left_out = sum(not _draw(axes, trace) for trace in traces)
-    layout = figure.to_plotly_json()["layout"]
-    _label(axes, layout, left_out)
+    left_out = sum(not _draw(axes, trace) for trace in figure.data)
+    _label(axes, figure.layout, left_out)
     buffer = io.BytesIO()
     canvas.print_png(buffer)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def _draw(axes: Any, trace: dict[str, Any]) -> bool:
-    kind, name = trace.get("type", "scatter"), trace.get("name")
-    if kind == "heatmap":
-        axes.imshow(trace["z"], aspect="auto", origin="lower", cmap="cividis")
-        axes.set_xticks(range(len(trace["x"])), [str(v) for v in trace["x"]])
-        axes.set_yticks(range(len(trace["y"])), [str(v) for v in trace["y"]])
+def _draw(axes: Any, trace: Any) -> bool:
+    if trace.type == "heatmap":
+        axes.imshow(trace.z, aspect="auto", origin="lower", cmap="cividis")
+        axes.set_xticks(range(len(trace.x)), [str(v) for v in trace.x])
+        axes.set_yticks(range(len(trace.y)), [str(v) for v in trace.y])
         return True
-    if kind == "bar":
-        across = trace.get("orientation") == "h"
-        (axes.barh if across else axes.bar)(
-            *((trace["y"], trace["x"]) if across else (trace["x"], trace["y"])), label=name
-        )
+    if trace.type == "bar":
+        across = trace.orientation == "h"
+        positions, lengths = (trace.y, trace.x) if across else (trace.x, trace.y)
+        (axes.barh if across else axes.bar)(positions, lengths, label=trace.name)
         return True
-    if kind in ("scatter", "scattergl"):
-        marker = "." if "markers" in trace.get("mode", "lines") else None
-        line = "-" if "lines" in trace.get("mode", "lines") else ""
-        axes.plot(trace["x"], trace["y"], label=name, marker=marker, linestyle=line, linewidth=1)
+    if trace.type in ("scatter", "scattergl"):
+        mode = trace.mode or "lines"
+        marker, line = "." if "markers" in mode else None, "-" if "lines" in mode else ""
+        axes.plot(trace.x, trace.y, label=trace.name, marker=marker, linestyle=line, linewidth=1)
         return True
     return False
 
 
-def _label(axes: Any, layout: dict[str, Any], left_out: int) -> None:
-    title = _text(layout.get("title"))
+def _label(axes: Any, layout: Any, left_out: int) -> None:
+    title = layout.title.text or ""
     axes.set_title(f"{title} ({left_out} traces not drawn)" if left_out else title, fontsize=9)
-    axes.set_xlabel(_text(layout.get("xaxis", {}).get("title")), fontsize=8)
-    axes.set_ylabel(_text(layout.get("yaxis", {}).get("title")), fontsize=8)
+    axes.set_xlabel(layout.xaxis.title.text or "", fontsize=8)
+    axes.set_ylabel(layout.yaxis.title.text or "", fontsize=8)
+    axes.xaxis.set_major_locator(_few_ticks(axes))
     axes.tick_params(labelsize=7)
     if axes.get_legend_handles_labels()[1]:
         axes.legend(fontsize=7)
 
 
-def _text(title: Any) -> str:
-    return (title.get("text") or "") if isinstance(title, dict) else (title or "")
+def _few_ticks(axes: Any) -> Any:
+    """Category axes would label every entry."""
+    from matplotlib.category import StrCategoryLocator
+    from matplotlib.ticker import MaxNLocator
+
+    locator = axes.xaxis.get_major_locator()
+    return MaxNLocator(8, integer=True) if isinstance(locator, StrCategoryLocator) else locator

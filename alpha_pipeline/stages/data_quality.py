@@ -15,7 +15,7 @@ VERSION = "1"
 def run(context: StageContext) -> StageResult:
     """Hold the day against the instrument's thresholds; a blocking failure keeps it, and only it, from use."""
     folder = context.upstream("mbp10_snapshots", context.partition)
-    snapshots = pl.read_ipc(folder / SNAPSHOTS, memory_map=False)
+    snapshots = pl.read_ipc(folder / SNAPSHOTS)
     quality = assess_day(snapshots, read_report(folder), context.config.quality)
     return StageResult(
         metrics={check.name: float(check.figure) for check in quality.checks if check.figure is not None}

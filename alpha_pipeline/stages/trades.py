@@ -14,7 +14,7 @@ def run(context: StageContext) -> StageResult:
     import plotly.graph_objects as go
 
     source = context.upstream("mbp10_snapshots", context.partition) / "trades.arrow"
-    trades = pl.read_ipc(source, memory_map=False)
+    trades = pl.read_ipc(source)
     trades.write_ipc(context.out / "trades.arrow", compression="lz4")
     by_hour = (
         trades.group_by(pl.col("ts_recv").dt.truncate("1h").alias("hour"))
