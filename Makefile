@@ -38,11 +38,9 @@ test-gpu: setup ## run the tests that need an accelerator
 	@$(PYTEST) -m gpu $(ARGS) || [ $$? -eq 5 ]
 
 lint: setup ## check style, formatting, types, import rules and the lock file
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/pyright
-	@$(BIN)/lint-imports
-	@$(BIN)/python scripts/lock.py --check
+	@failed=; for tool in "ruff check ." "ruff format --check ." "pyright" "lint-imports" "python scripts/lock.py --check"; do \
+		echo "== $$tool"; $(BIN)/$$tool || failed="$$failed, $$tool"; done; \
+	if [ -n "$$failed" ]; then echo "not in order: $${failed#, }" >&2; exit 1; fi
 
 check: lint test ## lint, then test: what must be green before a change lands
 
