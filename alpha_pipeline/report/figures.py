@@ -262,11 +262,11 @@ def fill_calibration_figure(table: "pl.DataFrame") -> "go.Figure":
     """Observed against expected fills on a later part of the data, by decile of the predicted intensity.
 
     Args:
-        table: columns expected and observed, counts of fills per decile.
+        table: columns expected_fills and observed_fills, one row per decile.
     """
     import plotly.graph_objects as go
 
-    expected, observed = table["expected"].to_numpy(), table["observed"].to_numpy()
+    expected, observed = table["expected_fills"].to_numpy(), table["observed_fills"].to_numpy()
     largest = float(max(expected.max(initial=0.0), observed.max(initial=0.0), 1.0))
     figure = go.Figure(
         go.Scatter(

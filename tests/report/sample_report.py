@@ -140,8 +140,8 @@ def sections() -> list[Section]:
     fills = pl.DataFrame(
         {
             "decile": range(1, 11),
-            "expected": np.linspace(5, 80, 10),
-            "observed": [6, 12, 20, 33, 36, 50, 52, 66, 75, 77],
+            "expected_fills": np.linspace(5, 80, 10),
+            "observed_fills": [6, 12, 20, 33, 36, 50, 52, 66, 75, 77],
         }
     )
     gates = dict(

@@ -201,7 +201,8 @@ def test_empty_inputs_give_empty_figures():
     assert figures.learning_curve_figure([]).data == ()
     assert len(figures.feature_gate_figure({}).data[0].x) == 0
     empty = pl.DataFrame(
-        {"expected": [], "observed": []}, schema={"expected": pl.Float64, "observed": pl.Float64}
+        {"expected_fills": [], "observed_fills": []},
+        schema={"expected_fills": pl.Float64, "observed_fills": pl.Float64},
     )
     assert len(figures.fill_calibration_figure(empty).data[0].x) == 0
 
