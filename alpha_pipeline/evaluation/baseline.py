@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from alpha_core.errors import DataError
 from alpha_pipeline.evaluation.episodes import EpisodePlan, repeated
 from alpha_pipeline.evaluation.lockstep import UNGATED, Backtest, cost_in_ticks
 from alpha_pipeline.evaluation.statistics import clustered_mean
+
+if TYPE_CHECKING:
+    from alpha_core.rl.policies import Policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +59,7 @@ class BaselineStats:
 
 def random_baseline(
     backtest: Backtest,
-    policy: Any,
+    policy: "Policy",
     plan: EpisodePlan,
     *,
     episodes: int,

@@ -8,6 +8,9 @@ from typing import ClassVar
 from alpha_core.errors import ConfigError
 from alpha_core.shapes import HORIZONS
 
+MIN_SESSIONS = 20
+"""Sessions below which tests and intervals rest on intraday blocks."""
+
 
 def _refuse(owner: str, problems: list[tuple[bool, str]]) -> None:
     """Raise one ConfigError that lists every rule which does not hold."""
@@ -153,7 +156,7 @@ class GateConfig:
     alpha: float = 0.01
     horizon_index: int = 2
     chosen_cost_ticks: float = 0.5
-    min_sessions: int = 20
+    min_sessions: int = MIN_SESSIONS
     min_oos_days: int = 3
     min_oos_blocks: int = 12
     max_day_share: float = 0.4

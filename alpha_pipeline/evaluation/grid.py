@@ -9,7 +9,7 @@ import numpy as np
 from alpha_core.errors import DataError
 from alpha_core.metrics.sharpe import max_drawdown, sharpe
 from alpha_pipeline.evaluation.baseline import BaselineStats
-from alpha_pipeline.evaluation.config import GridConfig
+from alpha_pipeline.evaluation.config import MIN_SESSIONS, GridConfig
 from alpha_pipeline.evaluation.episodes import EpisodePlan
 from alpha_pipeline.evaluation.lockstep import Backtest, cost_in_ticks
 from alpha_pipeline.evaluation.series import PnlSeries, series_of
@@ -25,8 +25,7 @@ from alpha_pipeline.evaluation.statistics import (
 if TYPE_CHECKING:
     import polars as pl
 
-MIN_SESSIONS = 20
-"""Sessions below which intervals are resampled from intraday blocks."""
+    from alpha_core.rl.policies import Policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +116,7 @@ _NULLABLE = (
 
 def run_grid(
     backtest: Backtest,
-    policy: Any,
+    policy: "Policy",
     plan: EpisodePlan,
     config: GridConfig,
     *,

@@ -6,9 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from alpha_core.errors import DataError
 from alpha_core.shapes import MICRO
@@ -16,6 +14,10 @@ from alpha_pipeline.evaluation.episodes import EpisodePlan, Ints
 
 if TYPE_CHECKING:
     import polars as pl
+    from torch import Tensor
+
+    from alpha_core.rl.policies import Policy
+    from alpha_core.rl.rollout import MarketEnvironment
 
 
 UNGATED = -1.0
@@ -26,15 +28,15 @@ class Episodes(Protocol):
     """What a rollout returns, as far as the grid reads it; every tensor is [E]."""
 
     @property
-    def pnl_micro(self) -> Tensor: ...
+    def pnl_micro(self) -> "Tensor": ...
     @property
-    def trades(self) -> Tensor: ...
+    def trades(self) -> "Tensor": ...
     @property
-    def fills(self) -> Tensor: ...
+    def fills(self) -> "Tensor": ...
     @property
-    def turnover(self) -> Tensor: ...
+    def turnover(self) -> "Tensor": ...
     @property
-    def max_drawdown_micro(self) -> Tensor: ...
+    def max_drawdown_micro(self) -> "Tensor": ...
 
 
 class Rollout(Protocol):
@@ -42,13 +44,13 @@ class Rollout(Protocol):
 
     def __call__(
         self,
-        environment: Any,
-        policy: Any,
-        starts: Tensor,
+        environment: "MarketEnvironment",
+        policy: "Policy",
+        starts: "Tensor",
         *,
-        episode_ids: Tensor,
-        cost_micro: Tensor,
-        threshold: Tensor,
+        episode_ids: "Tensor",
+        cost_micro: "Tensor",
+        threshold: "Tensor",
         fill_mode: int,
         seed: int,
     ) -> Episodes: ...
@@ -78,17 +80,17 @@ class Backtest:
         max_environments: environments in lockstep at once; bounds memory, never changes a result.
     """
 
-    environment: Any
+    environment: "MarketEnvironment"
     rollout: Rollout
     tick_size: str
     multiplier: float
     sessions_a_year: float
     seed: int
-    max_environments: int = 16_384
+    max_environments: int
 
     def run(
         self,
-        policy: Any,
+        policy: "Policy",
         plan: EpisodePlan,
         cells: Sequence[tuple[float, float]],
         *,
@@ -127,7 +129,7 @@ class Backtest:
 
     def _rollout(
         self,
-        policy: Any,
+        policy: "Policy",
         plan: EpisodePlan,
         cells: Sequence[tuple[float, float]],
         cell: Ints,
@@ -135,6 +137,8 @@ class Backtest:
         *,
         fill_mode: int,
     ) -> Episodes:
+        import torch
+
         costs = np.array([cost_in_micro(cost, self.tick_size) for cost, _ in cells], dtype=np.int64)
         thresholds = np.array([threshold for _, threshold in cells], dtype=np.float32)
         return self.rollout(
@@ -174,5 +178,5 @@ def _table(
     )
 
 
-def _array(values: Tensor) -> NDArray[Any]:
+def _array(values: "Tensor") -> NDArray[Any]:
     return values.detach().cpu().numpy()

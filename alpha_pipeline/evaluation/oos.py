@@ -1,13 +1,16 @@
 """The gate's out-of-sample rollouts: the chosen cell, two harder variants and two rivals, once each."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from alpha_core.errors import DataError
 from alpha_pipeline.evaluation.choice import ChosenCell
 from alpha_pipeline.evaluation.episodes import EpisodePlan
 from alpha_pipeline.evaluation.lockstep import UNGATED, Backtest
 from alpha_pipeline.evaluation.series import PnlSeries, series_of
+
+if TYPE_CHECKING:
+    from alpha_core.rl.policies import Policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +37,9 @@ def run_out_of_sample(
     plan: EpisodePlan,
     cell: ChosenCell,
     *,
-    policy: Any,
-    random_policy: Any,
-    threshold_policy: Any,
+    policy: "Policy",
+    random_policy: "Policy",
+    threshold_policy: "Policy",
     fill_mode: int,
     queue_fill_mode: int,
 ) -> OosSeries:
@@ -58,7 +61,7 @@ def run_out_of_sample(
     if cell.threshold is None:
         raise DataError(f"nothing to open the out-of-sample days for: {cell.reason}")
 
-    def run(actor: Any, cost: float, threshold: float, mode: int) -> PnlSeries:
+    def run(actor: "Policy", cost: float, threshold: float, mode: int) -> PnlSeries:
         return series_of(backtest.run(actor, plan, [(cost, threshold)], fill_mode=mode))
 
     dearer = None if cell.next_cost is None else run(policy, cell.next_cost, cell.threshold, fill_mode)

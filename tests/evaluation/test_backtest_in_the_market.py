@@ -46,7 +46,13 @@ def drifting_market(days: int, rows: int, *, strength: float, seed: int):
 
 def backtest(market, **changes) -> Backtest:
     environment = Environment(market, MarketConfig(horizon=H), some_fill_model())
-    whole = {"tick_size": "0.25", "multiplier": 50.0, "sessions_a_year": 252.0, "seed": 3}
+    whole = {
+        "tick_size": "0.25",
+        "multiplier": 50.0,
+        "sessions_a_year": 252.0,
+        "seed": 3,
+        "max_environments": 16_384,
+    }
     return Backtest(environment=environment, rollout=rollout, **(whole | changes))
 
 
