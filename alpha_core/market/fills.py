@@ -12,7 +12,7 @@ little early.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -40,7 +40,10 @@ _ONE_BITS = 127 << 23
 UNIFORM_TABLE = 65_536
 """A rollout draws waiting times from this many equally likely values: 2^-17 is the error of a probability."""
 
-_LOG_RATE = (-20.0, 8.0)
+UNBOUNDED = 1e9
+"""Bound of a covariate that has none, in a form that JSON can hold."""
+
+_LOG_RATE = (-20.0, 12.0)
 
 
 def row_covariates(data: MarketData) -> Tensor:
@@ -65,13 +68,18 @@ class FillModel:
     Attributes:
         intercept: [5, 2] float64, β0 by level 1..5 and side (0 bid, 1 ask).
         slope: [7] float64, β in the order of FILL_COVARIATES.
+        low: [7] float64, z below this is taken to be this: an exponential must not be extrapolated.
+        high: [7] float64, likewise from above.
     """
 
     intercept: Tensor
     slope: Tensor
+    low: Tensor = field(default_factory=lambda: torch.full((len(FILL_COVARIATES),), -UNBOUNDED).double())
+    high: Tensor = field(default_factory=lambda: torch.full((len(FILL_COVARIATES),), UNBOUNDED).double())
 
     def __post_init__(self) -> None:
-        shapes = {"intercept": (FILL_LEVELS, 2), "slope": (len(FILL_COVARIATES),)}
+        row = (len(FILL_COVARIATES),)
+        shapes = {"intercept": (FILL_LEVELS, 2), "slope": row, "low": row, "high": row}
         for name, shape in shapes.items():
             value = getattr(self, name)
             if tuple(value.shape) != shape or not bool(torch.isfinite(value).all()):
@@ -88,9 +96,9 @@ class FillModel:
             side: [n] int64, 0 bid, 1 ask.
 
         Returns:
-            [n] float64; the log rate is held within [-20, 8].
+            [n] float64; the log rate is held within [-20, 12].
         """
-        log_rate = self.intercept[level - 1, side] + z.double() @ self.slope
+        log_rate = self.intercept[level - 1, side] + z.double().clamp(self.low, self.high) @ self.slope
         return log_rate.clamp(*_LOG_RATE).exp()
 
     def probability(self, z: Tensor, level: Tensor, side: Tensor, seconds: Tensor) -> Tensor:
@@ -102,7 +110,7 @@ class FillModel:
 
         Column 2 (level − 1) + side. Multiply by the `queue_factors` of the queue ahead to complete it.
         """
-        shared = row_covariates(data) @ self.slope[1:]
+        shared = row_covariates(data).clamp(self.low[1:], self.high[1:]) @ self.slope[1:]
         log_rate = shared[:, None, :] + self.intercept[None]
         hazard = log_rate.clamp(*_LOG_RATE).exp() * data.seconds.double()[:, None, None]
         return hazard.flatten(1).float()
@@ -111,7 +119,7 @@ class FillModel:
         """exp(β_queue · log1p(q)) by `queue_bucket`, [61 441] float32."""
         buckets = torch.arange(int(queue_bucket(torch.tensor([QUEUE_UNKNOWN]))) + 1, dtype=torch.int32)
         edges = ((buckets << _STEP_BITS) + _ONE_BITS).view(torch.float32).double()
-        return (self.slope[0] * edges.log()).exp().float()
+        return (self.slope[0] * edges.log().clamp(self.low[0], self.high[0])).exp().float()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and names, fit for JSON."""
@@ -119,6 +127,8 @@ class FillModel:
             "covariates": list(FILL_COVARIATES),
             "intercept": self.intercept.tolist(),
             "slope": self.slope.tolist(),
+            "low": self.low.tolist(),
+            "high": self.high.tolist(),
         }
 
     @classmethod
@@ -127,8 +137,8 @@ class FillModel:
         names: Sequence[str] = values.get("covariates", ())
         if tuple(names) != FILL_COVARIATES:
             raise ConfigError(f"fill model: covariates were {list(names)}, must be {list(FILL_COVARIATES)}")
-        intercept = torch.tensor(values["intercept"], dtype=torch.float64)
-        return cls(intercept=intercept, slope=torch.tensor(values["slope"], dtype=torch.float64))
+        parts = ("intercept", "slope", "low", "high")
+        return cls(**{name: torch.tensor(values[name], dtype=torch.float64) for name in parts})
 
 
 def queue_bucket(queue: Tensor) -> Tensor:
