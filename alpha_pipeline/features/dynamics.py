@@ -86,7 +86,7 @@ def _advance(  # noqa: PLR0917 - numba knows no keyword-only arguments
     mids: NDArray[np.int64],
     out: NDArray[np.float64],
 ) -> None:
-    """mids holds the last ten mids in a ring, the previous mid, and the segment's number of rows so far."""
+    """mids: a ring of the last ten mids (at first, of the first one), the previous mid, and the rows so far."""
     for r in range(len(mid2)):
         mid, seconds = np.int64(mid2[r]), duration_ns[r] * 1e-9
         if first[r]:
@@ -97,7 +97,7 @@ def _advance(  # noqa: PLR0917 - numba knows no keyword-only arguments
         slot = age % LOOKBACK_ROWS
         change = 0.5 * (mid - mids[LOOKBACK_ROWS])
         out[r, 0] = change
-        out[r, 1] = 0.5 * (mid - mids[slot if age >= LOOKBACK_ROWS else 0])
+        out[r, 1] = 0.5 * (mid - mids[slot])
         if age > 0:
             averages[0] = ema_step(averages[0], change * change, rates[0], age == 1)
             averages[1] = ema_step(averages[1], float(trades[r]), rates[1], age == 1)

@@ -30,7 +30,7 @@ class EventBlock:
         start: number of good events of the day before this block.
         book: [M, 10, 4] int32, per level (bid price, ask price, bid size, ask size); an absent level has
             price UNDEFINED_TICKS and size 0.
-        orders: [M, 10, 2] int32, order counts (bid, ask).
+        orders: [M, 10, 2] int32, order counts (bid, ask), to be ignored where the size is 0.
         trades: the block's trades in event order.
         trade_start: [M + 1] int64; event j has trades trade_start[j] .. trade_start[j + 1].
     """
@@ -193,5 +193,4 @@ def _decode_book(
     if absent:
         hole = book[:, :, BID_PX : ASK_PX + 1] == UNDEFINED_TICKS
         book[:, :, BID_SZ:][hole] = 0
-        orders[hole] = 0
     return book, orders

@@ -18,7 +18,7 @@ class Rows:
         first: [R] bool, whether the row opens its segment.
         event_index: [R] int64, index among the day's good snapshots.
         book: [R, 10, 4] int32, per level (bid price, ask price in ticks, bid size, ask size in lots).
-        orders: [R, 10, 2] int32, order counts (bid, ask).
+        orders: [R, 10, 2] int32, order counts (bid, ask), to be ignored where the size is 0.
         mid2: [R] int32 half ticks.
         interval: [R, 6] int64, `bars.IntervalTracker.COLUMNS`.
         flows: [R, 8] int64 since the previous row, `order_flow.FLOWS`.

@@ -55,6 +55,15 @@ def test_a_size_under_an_absent_level_does_not_count():
     assert value(day([ghost]), 0, "total_imbalance") == 0.0
 
 
+def test_order_counts_that_a_venue_does_not_send():
+    with_counts, without = ladder(100, sizes=(8,) * 10, counts=2), ladder(100, sizes=(8,) * 10, counts=0)
+    one_side = {**with_counts, "ask_ct": [0] * 10}
+    uneven = {**with_counts, "ask_ct": [4] * 10}
+    made = day([event(b, START + k) for k, b in enumerate((with_counts, without, one_side, uneven))])
+    values = [value(made, row, "mean_order_size_imbalance") for row in range(4)]
+    assert values == pytest.approx([0, 0, 0, (4 - 2) / (4 + 2)])
+
+
 def test_absent_level_is_no_quote_in_order_flow():
     full, thin = ladder(100, sizes=(7,) * 10), ladder(100, sizes=(7,) * 10, depth=2)
     no_ask_3 = ladder(100, sizes=(7,) * 10)
@@ -159,7 +168,7 @@ def test_precision_nanoseconds_survive():
 
 
 def test_precision_phase_of_a_long_gap():
-    gap = 180_000 * SECOND + 15_000_000
+    gap = 16_000_000_000 * 60_000_000 + 15_000_000
     made = day([event(ladder(100), START), event(ladder(100), START + gap)])
     assert value(made, 1, "time_sin_60ms") == pytest.approx(1.0, abs=1e-7)
     assert value(made, 1, "time_cos_60ms") == pytest.approx(0.0, abs=1e-7)

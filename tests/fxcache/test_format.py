@@ -1,7 +1,7 @@
 """What is written is what is read, from inside the map, in no time."""
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 
 import numpy as np
@@ -248,6 +248,44 @@ def test_damaged_header_is_found_even_without_verification(cached):
     cached.write_bytes(whole.replace(b'"instrument": "demo"', b'"instrument": "demi"'))
     with pytest.raises(InputError, match="header does not match its checksum"):
         open_day(cached, "none")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda h: {"rows": h.rows + 1}, "rows, its header says"),
+        (lambda h: {"checksums": h.checksums | {"label_30.present": ""}}, None),
+        (
+            lambda h: {"checksums": {k: v for k, v in h.checksums.items() if k != "tape"}},
+            r"buffers \['tape'\] are",
+        ),
+    ],
+)
+def test_fast_compares_the_data_with_the_header(cached, change, reason):
+    header = open_day(cached).info.header
+    with pa.OSFile(str(cached)) as file:
+        batch = pa.ipc.open_file(file).get_batch(0)
+    wrong = batch.replace_schema_metadata(replace(header, **change(header)).encode())
+    with pa.ipc.new_file(cached, wrong.schema) as writer:
+        writer.write_batch(wrong)
+    open_day(cached, "none")
+    if reason:
+        with pytest.raises(InputError, match=reason):
+            open_day(cached, "fast")
+    else:
+        open_day(cached, "fast")
+        with pytest.raises(InputError, match=r"checksums of label_30\.present do not match"):
+            open_day(cached, "full")
+
+
+def test_fast_wants_the_columns_of_the_version(cached):
+    with pa.OSFile(str(cached)) as file:
+        batch = pa.ipc.open_file(file).get_batch(0)
+    fewer = batch.drop_columns(["tape"])
+    with pa.ipc.new_file(cached, fewer.schema) as writer:
+        writer.write_batch(fewer)
+    with pytest.raises(InputError, match="its columns are not those of its version"):
+        open_day(cached)
 
 
 def test_blocks_are_refused_where_a_version_lacks_them(tmp_path):
