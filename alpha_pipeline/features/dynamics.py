@@ -86,7 +86,7 @@ def _advance(  # noqa: PLR0917 - numba knows no keyword-only arguments
     mids: NDArray[np.int64],
     out: NDArray[np.float64],
 ) -> None:
-    """mids: a ring of the last ten mids (at first, of the first one), the previous mid, and the rows so far."""
+    """mids: a ring of the last ten (at first, of the first mid), the previous mid, and the rows so far."""
     for r in range(len(mid2)):
         mid, seconds = np.int64(mid2[r]), duration_ns[r] * 1e-9
         if first[r]:
