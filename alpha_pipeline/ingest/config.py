@@ -26,7 +26,7 @@ class IngestConfig:
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
-    chunk_records: int = 8192
+    chunk_records: int = 16384
     max_event_records: int = 65536
     segment_gap_seconds: float = 600.0
 

@@ -107,8 +107,8 @@ class _Pass:
         if batches is None:
             return
         snapshots, trades = batches
-        recv = snapshots["ts_recv"].cast(pa.int64())
-        self._times = (self._times[0] if self._times else recv[0].as_py(), recv[-1].as_py())
+        recv = snapshots["ts_recv"]
+        self._times = (self._times[0] if self._times else recv[0].value, recv[-1].value)
         writer.write(SNAPSHOTS, snapshots)
         if trades.num_rows:
             writer.write(TRADES, trades)

@@ -64,8 +64,7 @@ class RecordReader:
 
     def _usable(self, records: np.ndarray, listings: Sequence[Listing]) -> np.ndarray:
         self._count_instruments(records["instrument_id"])
-        ids = np.array([listing.instrument_id for listing in listings], dtype=np.uint32)
-        records = self._keep(records, np.isin(records["instrument_id"], ids), "other_instrument")
+        records = self._keep(records, _listed(records["instrument_id"], listings), "other_instrument")
         records = self._keep(records, _plausible_times(records), "undefined_timestamp")
         records = self._keep(records, select(records, listings), "outside_mapping")
         return self._keep(records, _known_letters(records), "unknown_action")
@@ -86,8 +85,15 @@ class RecordReader:
             self.instruments[int(value)] += int(count)
 
 
+def _listed(ids: np.ndarray, listings: Sequence[Listing]) -> np.ndarray:
+    mask = np.zeros(len(ids), dtype=bool)
+    for number in {listing.instrument_id for listing in listings}:
+        mask |= ids == number
+    return mask
+
+
 def _plausible_times(records: np.ndarray) -> np.ndarray:
-    recv, event = records["ts_recv"], records["ts_event"]
+    recv, event = (np.ascontiguousarray(records[name]) for name in ("ts_recv", "ts_event"))
     return (recv >= EARLIEST_NS) & (recv < LATEST_NS) & (event >= EARLIEST_NS) & (event < LATEST_NS)
 
 

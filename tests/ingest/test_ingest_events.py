@@ -339,5 +339,5 @@ def test_to_ticks_divides_exactly_at_the_ends_of_the_range():
     raw = np.array([[largest, -largest, 0, -tick, UNDEF_PRICE, 1, UNDEF_PRICE]], dtype=np.int64)
     ticks = to_ticks(raw, tick)
     assert ticks.values[0, :4].tolist() == [largest // tick, -(largest // tick), 0, -1]
-    assert ticks.undefined[0].tolist() == [False] * 4 + [True, False, True]
+    assert ticks.is_undefined(0).tolist() == [False] * 4 + [True, False, True]
     assert ticks.off_grid.tolist() == [False] * 5 + [True, False]
