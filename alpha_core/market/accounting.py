@@ -72,5 +72,8 @@ class Account:
 
 
 def _share(amount: Tensor, part: Tensor, whole: Tensor) -> Tensor:
-    """amount x part / whole, rounded down; 0 of nothing."""
-    return torch.div(amount * part, whole.clamp(min=1), rounding_mode="floor")
+    """amount x part / whole, rounded down; 0 of nothing. The product itself might not fit into 64 bits."""
+    whole = whole.clamp(min=1)
+    each = torch.div(amount, whole, rounding_mode="floor")
+    rest = (amount - each * whole) * part
+    return each * part + torch.div(rest, whole, rounding_mode="floor")

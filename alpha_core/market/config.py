@@ -63,7 +63,7 @@ class MarketConfig:
         bounds = {
             "horizon": (1, 1_000_000),
             "latency": (0, 1_000),
-            "order_size": (1, 100_000),
+            "order_size": (1, 1_000_000),
             "position_limit": (self.order_size, 1_000_000),
             "cancel_ahead_share": (0.0, 1.0),
             "pnl_scale_ticks": (1e-6, 1e9),

@@ -70,7 +70,9 @@ class Environment:
 
         Raises:
             DataError: rows without a good touch, or observations that are not finite.
+            ConfigError: a position at the limit would be worth more micro-ticks than 64 bits hold.
         """
+        _check_range(data, config)
         self.data = data
         self.config = config
         self.fill_model = fill_model
@@ -312,3 +314,13 @@ class Environment:
                 f"the episode from row {start} leaves its segment within {self.config.horizon} decisions; "
                 "take starts from episode_starts"
             )
+
+
+def _check_range(data: MarketData, config: MarketConfig) -> None:
+    highest = int(data.mid2.abs().max()) // 2 + 1 if data.rows else 1
+    bound = 2**61 // (highest * MICRO)
+    if config.position_limit > bound:
+        raise ConfigError(
+            f"position_limit was {config.position_limit}, must be at most {bound} at prices of {highest} "
+            "ticks; use a coarser lot"
+        )

@@ -52,7 +52,7 @@ class FillConfig:
             "validation_share": (0.05, 0.9),
             "cancel_ahead_share": (0.0, 1.0),
             "min_fills": (1, 1_000_000),
-            "ridge": (0.0, 1.0),
+            "ridge": (1e-12, 1.0),
             "max_dispersion": (1.0, 1e6),
             "calibration_error": (0.0, 10.0),
             "agreement_error": (0.0, 10.0),

@@ -312,6 +312,18 @@ def test_an_episode_that_leaves_its_segment_is_refused():
         play(data, [], start=5, horizon=4)
 
 
+def test_large_lots_at_high_prices_stay_exact():
+    """Six million ticks, 300 000 lots: basis x lots alone would need 79 bits."""
+    books = [ladder(6_000_000, 6_000_001, size=300_000)] * 6
+    states = play(market(books), [BUY, SELL, WAIT], order_size=300_000, position_limit=300_000, horizon=4)
+    assert int(states[1].account.basis_micro) == 6_000_001 * 300_000 * MICRO
+    assert int(states[1].account.unrealised_micro(states[1].mid2)) == -300_000 * MICRO // 2
+    assert (int(states[2].position), int(states[2].account.basis_micro)) == (0, 0)
+    assert pnl(states[2]) == -300_000
+    with pytest.raises(ConfigError, match=r"position_limit was 1000000, must be at most 384"):
+        play(market(books), [], position_limit=1_000_000)
+
+
 def test_poor_books_and_settings_are_refused_by_name():
     data = flat_market(4)
     data.book[2, 0, 0] = UNDEFINED_TICKS
