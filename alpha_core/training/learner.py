@@ -1,0 +1,159 @@
+"""One gradient step of Munchausen-C51, and the support it learns on."""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from alpha_core.errors import DataError
+from alpha_core.nn.q_networks import C51Network
+from alpha_core.rl import categorical, munchausen
+from alpha_core.rl.config import PolicyConfig
+from alpha_core.rl.mirror import mirror_transitions
+from alpha_core.rl.replay import Transitions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How returns in ticks become numbers of the learner.
+
+    Attributes:
+        half_width: half width of the support, ticks.
+        unit: ticks that count as 1; rewards and Munchausen settings are in these.
+    """
+
+    half_width: float
+    unit: float
+
+
+def derive_scale(config: PolicyConfig, baseline_std: float, horizon: int) -> Scale:
+    """Support and reward unit from the random baseline's spread.
+
+    An episode's return spreads by sd over H decisions; discounted it spreads by sd sqrt((1 - g^2H) / ((1 - g^2) H)) when
+    increments are alike. The support is centred on 0, the return of never trading, because the values it must hold are
+    those of acting well from now on, not of acting at random: the baseline's mean, which is mostly costs, is no guide.
+
+    Raises:
+        DataError: the baseline has no spread.
+    """
+    if not (math.isfinite(baseline_std) and baseline_std > 0):
+        raise DataError(
+            f"random baseline: standard deviation was {baseline_std} ticks, must be positive: run the baseline "
+            "on a market that moves"
+        )
+    g2 = config.discount**2
+    decisions = horizon if g2 == 1 else (1 - g2**horizon) / (1 - g2)
+    half_width = config.support_deviations * baseline_std * math.sqrt(decisions / horizon)
+    return Scale(half_width=half_width, unit=config.reward_unit or half_width / 20)
+
+
+class Learner:
+    """Online and target network, optimiser, and the number of steps taken.
+
+    Args:
+        config: settings.
+        scale: support and reward unit.
+        steps: gradient steps planned, for annealing.
+        generator: source of the initial weights.
+        device: where the networks live.
+    """
+
+    def __init__(
+        self, config: PolicyConfig, scale: Scale, steps: int, generator: torch.Generator, device: str
+    ) -> None:
+        self.config, self.scale, self.steps = config, scale, steps
+        self.taken = 0
+        self.online = C51Network(config.hidden, config.atoms, generator=generator).to(device)
+        self.target = C51Network(config.hidden, config.atoms, generator=generator).to(device)
+        self._set_support(scale.half_width)
+        self.target.load_state_dict(self.online.state_dict())
+        self.target.requires_grad_(False)
+        self.optimiser = torch.optim.Adam(self.online.parameters(), lr=config.learning_rate)
+
+    def set_inputs(self, center: Tensor, scale: Tensor) -> None:
+        """Input standardisation of both networks, [11] each."""
+        for network in (self.online, self.target):
+            network.center.copy_(center)
+            network.scale.copy_(scale)
+
+    def widen(self, factor: float) -> None:
+        """Stretch the support; the reward unit stays, so that temperatures keep their meaning."""
+        self.scale = replace(self.scale, half_width=self.scale.half_width * factor)
+        self._set_support(self.scale.half_width)
+
+    def _set_support(self, half_width: float) -> None:
+        """Atoms over +-half_width ticks, in both networks."""
+        atoms = categorical.support(-half_width, half_width, self.config.atoms)
+        for network in (self.online, self.target):
+            network.support.copy_(atoms)
+
+    def update(self, sampled: Transitions) -> dict[str, Tensor]:
+        """One gradient step on a batch; figures stay on the device.
+
+        Returns:
+            loss, gradient norm, mean target mass on the end atoms: 0-d tensors.
+        """
+        target = self._target(sampled)
+        edges = categorical.edge_mass(target)
+        batch = sampled
+        if self.config.mirror:
+            batch, target = _with_mirror(sampled), target.repeat(2, 1)
+        logits = self.online(batch.observation_tm1, batch.cost)
+        chosen = batch.a_tm1[:, None, None].expand(-1, 1, logits.shape[-1])
+        taken = logits.gather(1, chosen).squeeze(1)
+        loss = categorical.cross_entropy(taken, target)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(self.online.parameters(), self.config.gradient_clip)
+        self._anneal()
+        self.optimiser.step()
+        self._track()
+        return {"loss": loss.detach(), "gradient_norm": norm, "edge_mass": edges}
+
+    @torch.no_grad()
+    def _target(self, batch: Transitions) -> Tensor:
+        """[B, Z] target distribution; everything in reward units inside, atoms in ticks outside."""
+        unit = self.scale.unit
+        atoms = self.online.support / unit
+        settings = munchausen.Munchausen(
+            alpha=self.config.munchausen_alpha,
+            tau=self.config.munchausen_tau,
+            floor=self.config.munchausen_floor,
+        )
+        q_tm1 = self.target(batch.observation_tm1, batch.cost).softmax(-1) @ atoms
+        bonus = munchausen.bonus(q_tm1, batch.a_tm1, settings, batch.legal_tm1)
+        probs_t = self.target(batch.observation_t, batch.cost).softmax(-1)
+        return munchausen.distributional_target(
+            batch.r_t / unit + bonus,
+            batch.discount_t,
+            probs_t,
+            atoms,
+            self.config.munchausen_tau,
+            legal_t=batch.legal_t,
+            kappa=self.config.tail_compression * float(atoms[-1]),
+        )
+
+    def _anneal(self) -> None:
+        """Half a cosine from the learning rate to 0 over the planned steps."""
+        share = min(self.taken / max(self.steps, 1), 1.0)
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.config.learning_rate * 0.5 * (1 + math.cos(math.pi * share))
+        self.taken += 1
+
+    @torch.no_grad()
+    def _track(self) -> None:
+        """Target weights move towards the online ones."""
+        old, new = list(self.target.parameters()), list(self.online.parameters())
+        torch._foreach_lerp_(old, [p.detach() for p in new], self.config.target_rate)
+
+
+def _with_mirror(batch: Transitions) -> Transitions:
+    """The batch and its mirror image, one after the other."""
+    image = mirror_transitions(batch)
+    return Transitions(
+        **{
+            name: torch.cat((getattr(batch, name), getattr(image, name)))
+            for name in Transitions.__dataclass_fields__
+        }
+    )

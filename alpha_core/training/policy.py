@@ -1,0 +1,199 @@
+"""Fitting the execution policy: Munchausen-C51 over the batched environment."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from alpha_core.control import kill_criteria
+from alpha_core.control.bus import SignalBus
+from alpha_core.errors import DataError
+from alpha_core.market.config import FillMode
+from alpha_core.nn.q_networks import C51Network
+from alpha_core.rl.config import PolicyConfig
+from alpha_core.rl.mirror import OBSERVATION_SIGNS
+from alpha_core.rl.policies import C51Policy
+from alpha_core.rl.replay import ReplayBuffer, Transitions
+from alpha_core.rl.rollout import MarketEnvironment
+from alpha_core.rng import Purpose, generator_for
+from alpha_core.training.experience import Sweep, collect, draw_episodes
+from alpha_core.training.learner import Learner, Scale, derive_scale
+
+SPREAD_BATCH = 4096
+"""Transitions on which the spread of action values is measured."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyFit:
+    """A trained policy and how its training went.
+
+    Attributes:
+        network: return distributions; its support is in ticks x lots.
+        config: settings it was trained with.
+        scale: support and reward unit at the end.
+        history: figures by sweep, in order.
+        verdicts: the kill criteria, smoothed over sweeps.
+        bus: signals at the end.
+        seed: root of every random stream.
+    """
+
+    network: C51Network
+    config: PolicyConfig
+    scale: Scale
+    history: tuple[dict[str, float], ...]
+    verdicts: tuple[kill_criteria.Verdict, ...]
+    bus: SignalBus
+    seed: int
+
+    @property
+    def policy(self) -> C51Policy:
+        """The policy that acts as configured, greedily or by Thompson draws."""
+        return C51Policy(self.network, thompson=self.config.selection == "thompson")
+
+
+def fit_policy(
+    environment: MarketEnvironment,
+    starts: Tensor,
+    config: PolicyConfig,
+    *,
+    baseline_mean: float,
+    baseline_std: float,
+    seed: int,
+    device: str = "cpu",
+    on_log: Callable[[dict[str, float]], None] | None = None,
+) -> PolicyFit:
+    """Train a policy: sweeps of experience, each followed by gradient steps on replayed transitions.
+
+    Args:
+        environment: the market, with its perception's alpha in place.
+        starts: [n] int64 rows from which an episode lies inside one segment; may overlap.
+        config: settings.
+        baseline_mean: mean PnL of a random episode, ticks x lots.
+        baseline_std: its standard deviation.
+        seed: root of every random stream; equal seeds give equal weights on one device.
+        device: where the networks live, that of the environment.
+        on_log: called after each sweep with its figures.
+
+    Raises:
+        DataError: no starts, a baseline without spread, or a loss that is not finite.
+    """
+    if starts.numel() == 0:
+        raise DataError("policy: starts were empty, must hold at least one row: use longer days or a shorter horizon")
+    scale = derive_scale(config, baseline_std, environment.config.horizon)
+    training = _Training(environment, starts.to(device), config, scale, seed, device)
+    history: list[dict[str, float]] = []
+    for sweep in range(config.sweeps):
+        figures = training.run(sweep, baseline_mean, baseline_std)
+        history.append(figures)
+        if on_log is not None:
+            on_log(figures)
+    learner = training.learner
+    return PolicyFit(
+        network=learner.online.requires_grad_(False),
+        config=config,
+        scale=learner.scale,
+        history=tuple(history),
+        verdicts=tuple(training.verdicts),
+        bus=training.bus,
+        seed=seed,
+    )
+
+
+class _Training:
+    """What one fit carries from sweep to sweep."""
+
+    def __init__(
+        self,
+        environment: MarketEnvironment,
+        starts: Tensor,
+        config: PolicyConfig,
+        scale: Scale,
+        seed: int,
+        device: str,
+    ) -> None:
+        self.environment, self.starts, self.config, self.seed = environment, starts, config, seed
+        generator = generator_for(seed, Purpose.INITIALISE)
+        self.learner = Learner(config, scale, config.sweeps * config.updates, generator, device)
+        self.initial = [p.detach().clone() for p in self.learner.online.parameters()]
+        self.replay = ReplayBuffer(config.replay, device=device)
+        self.bus = SignalBus.initial(device=device)
+        self.verdicts: list[kill_criteria.Verdict] = []
+        self._start, self._explore, self._draw = (
+            generator_for(seed, purpose) for purpose in (Purpose.START, Purpose.EXPLORE, Purpose.REPLAY)
+        )
+
+    def run(self, sweep: int, baseline_mean: float, baseline_std: float) -> dict[str, float]:
+        """Collect, learn, measure."""
+        experience = self._collect(sweep)
+        if sweep == 0:
+            self._standardise(experience.transitions)
+        self.replay.add(experience.transitions)
+        figures = {
+            "sweep": float(sweep),
+            "pnl_ticks": float(experience.pnl.mean()),
+            **self._learn(sweep),
+            "half_width": self.learner.scale.half_width,
+        }
+        self._widen(figures["edge_mass"])
+        judged = self._judge(experience, baseline_mean, baseline_std)
+        # The first sweep knows no policy, so its returns and actions judge none.
+        if sweep > 0 or self.config.sweeps == 1:
+            self.bus, self.verdicts = kill_criteria.observe(self.bus, judged)
+        return figures | judged
+
+    def _collect(self, sweep: int) -> Sweep:
+        return collect(
+            self.environment,
+            draw_episodes(self.starts, self.config, sweep, self._start),
+            None if sweep == 0 else C51Policy(self.learner.online),
+            self.config,
+            fill_mode=FillMode[self.config.fill_mode.upper()],
+            seed=self.seed,
+            generator=self._explore,
+        )
+
+    def _standardise(self, first: Transitions) -> None:
+        """Fix the input scaling to the first sweep's experience."""
+        inputs = torch.cat((first.observation_tm1, first.cost[:, None]), dim=-1).double()
+        # What flips sign in a mirrored market stays centred on 0, so that mirroring commutes with scaling.
+        even = torch.tensor([*OBSERVATION_SIGNS, 1.0], device=inputs.device) > 0
+        center = torch.where(even, inputs.mean(0), 0.0)
+        spread = (inputs - center).square().mean(0).sqrt()
+        self.learner.set_inputs(center.float(), torch.where(spread > 0, spread, 1.0).float())
+
+    def _learn(self, sweep: int) -> dict[str, float]:
+        """All gradient steps of a sweep; figures are means over its second half."""
+        size = self.config.batch // 2 if self.config.mirror else self.config.batch
+        steps = [self.learner.update(self.replay.sample(size, self._draw)) for _ in range(self.config.updates)]
+        late = steps[len(steps) // 2 :]
+        figures = {name: float(torch.stack([step[name] for step in late]).mean()) for name in late[0]}
+        for name, value in figures.items():
+            if not math.isfinite(value):
+                raise DataError(
+                    f"policy training: {name} was {value} in sweep {sweep}, must be finite: lower learning_rate "
+                    f"(was {self.config.learning_rate}) or check the observations"
+                )
+        return figures
+
+    def _widen(self, edge_mass: float) -> None:
+        """Give the targets room once too much of their mass lies on the ends of the support."""
+        if edge_mass > self.config.edge_mass:
+            self.learner.widen(self.config.widening)
+
+    def _judge(self, experience: Sweep, baseline_mean: float, baseline_std: float) -> dict[str, float]:
+        count = min(SPREAD_BATCH, experience.transitions.a_tm1.shape[0])
+        sample = self.replay.sample(count, self._draw)
+        policy = C51Policy(self.learner.online)
+        q_values = policy.values(sample.observation_tm1, sample.cost)
+        now = [p.detach() for p in self.learner.online.parameters()]
+        figures = {
+            "q_spread": kill_criteria.q_spread(q_values, sample.legal_tm1),
+            "action_entropy": kill_criteria.action_entropy(experience.drawn),
+            "return_vs_random": kill_criteria.return_vs_random(
+                experience.pnl.mean(), baseline_mean, baseline_std
+            ),
+            "early_q_movement": kill_criteria.early_q_movement(self.initial, now),
+        }
+        return {name: float(value) for name, value in figures.items()}
