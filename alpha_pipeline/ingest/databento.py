@@ -82,7 +82,7 @@ class DbnFile:
         return self._stream.truncated or self.trailing_bytes > 0
 
     def chunks(self, chunk_records: int) -> Iterator[np.ndarray]:
-        """Records of type MBP-10, [n] MBP10_DTYPE, as views that are valid until the next one is asked for.
+        """Records of type MBP-10, [n] MBP10_DTYPE; a chunk holds while the next is made, not longer.
 
         Args:
             chunk_records: records per chunk, at most.
@@ -91,7 +91,8 @@ class DbnFile:
             InputError: the bytes are not a sequence of records, or hold records of another schema only.
         """
         filled = len(self._rest)
-        buffer = np.empty(max(chunk_records * (RECORD_BYTES + TS_OUT_BYTES), filled), dtype=np.uint8)
+        size = max(chunk_records * (RECORD_BYTES + TS_OUT_BYTES), filled)
+        buffer, other = np.empty(size, dtype=np.uint8), np.empty(size, dtype=np.uint8)
         buffer[:filled] = np.frombuffer(self._rest, dtype=np.uint8)
         while True:
             count = self._stream.fill(memoryview(buffer.data)[filled:])
@@ -101,7 +102,8 @@ class DbnFile:
                 yield records
             if not used and not count:
                 break
-            buffer[: filled - used] = buffer[used:filled].copy()
+            other[: filled - used] = buffer[used:filled]
+            buffer, other = other, buffer
             self._position += used
             filled -= used
         self.trailing_bytes = filled

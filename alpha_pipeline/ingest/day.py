@@ -17,7 +17,7 @@ import pyarrow as pa
 from alpha_core.errors import InputError
 from alpha_pipeline.ingest.config import IngestConfig
 from alpha_pipeline.ingest.events import CROSSED, EMPTY_SIDE, LOCKED, EventFolder
-from alpha_pipeline.ingest.reader import RecordReader, coalesced, digest, sorted_by_time
+from alpha_pipeline.ingest.reader import RecordReader, ahead, coalesced, digest, sorted_by_time
 from alpha_pipeline.ingest.report import EMPTY, OK, IngestReport
 from alpha_pipeline.ingest.segments import Segmenter
 from alpha_pipeline.ingest.selection import Selection, choose
@@ -99,7 +99,7 @@ class _Pass:
         return sorted_by_time(chunks, writer.scratch(SPOOL), size) if self._by_time else chunks
 
     def _seen(self) -> Iterator[np.ndarray]:
-        for records in self._reader.records():
+        for records in ahead(self._reader.records()):
             self._tally.see(records)
             yield records
 

@@ -94,15 +94,14 @@ def to_ticks(nanos: np.ndarray, tick_nanos: int) -> Ticks:
     return Ticks(nanos, undefined, off_grid)
 
 
-def book_prices(records: np.ndarray) -> np.ndarray:
-    """Raw prices [21, n] int64 of [n] records: the event's, ten bids, ten asks."""
+def book_prices(records: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Raw prices of [n] records, put into `out` [21, n] int64: the event's, ten bids, ten asks."""
     raw = words(records, np.int64)
     first = LEVEL_OFFSET // 8
-    prices = np.empty((1 + 2 * LEVELS, len(records)), dtype=np.int64)
-    prices[0] = records["price"]
-    prices[1 : 1 + LEVELS] = raw[:, first::4].T
-    prices[1 + LEVELS :] = raw[:, first + 1 :: 4].T
-    return prices
+    out[0] = records["price"]
+    out[1 : 1 + LEVELS] = raw[:, first::4].T
+    out[1 + LEVELS :] = raw[:, first + 1 :: 4].T
+    return out
 
 
 def touch_prices(records: np.ndarray) -> np.ndarray:
@@ -111,14 +110,13 @@ def touch_prices(records: np.ndarray) -> np.ndarray:
     return np.stack([records["price"], touch["bid_px"], touch["ask_px"]])
 
 
-def book_sizes(records: np.ndarray) -> np.ndarray:
-    """Sizes and counts [40, n] uint32 of [n] records: ten bid sizes, ask sizes, bid counts, ask counts."""
+def book_sizes(records: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Sizes of [n] records, put into `out` [40, n] uint32: bid sizes, ask sizes, bid counts, ask counts."""
     raw = words(records, np.uint32)
-    sizes = np.empty((4 * LEVELS, len(records)), dtype=np.uint32)
     for group, offset in enumerate(SIZE_OFFSETS):
         first = (LEVEL_OFFSET + offset) // LENGTH_UNIT
-        sizes[group * LEVELS : (group + 1) * LEVELS] = raw[:, first::8].T
-    return sizes
+        out[group * LEVELS : (group + 1) * LEVELS] = raw[:, first::8].T
+    return out
 
 
 def book_states(ticks: Ticks, sizes: np.ndarray) -> np.ndarray:
@@ -130,10 +128,25 @@ def book_states(ticks: Ticks, sizes: np.ndarray) -> np.ndarray:
     return states.astype(np.uint8)
 
 
+class _Scratch:
+    """Memory that is used again for every chunk: fresh pages would cost more than the work done in them."""
+
+    def __init__(self) -> None:
+        self._memory: dict[str, np.ndarray] = {}
+
+    def array(self, name: str, shape: tuple[int, int], kind: type[np.integer]) -> np.ndarray:
+        """Contiguous array of undefined content, valid until the same name is asked for again."""
+        size = shape[0] * shape[1]
+        if name not in self._memory or len(self._memory[name]) < size:
+            self._memory[name] = np.empty(size, dtype=kind)
+        return self._memory[name][:size].reshape(shape)
+
+
 class EventFolder:
     """Turns chunks of one instrument's records into batches of the two tables.
 
-    What lies behind the last event end of a chunk waits for the next chunk.
+    What lies behind the last event end of a chunk waits for the next chunk. A batch shares memory with the
+    folder and holds until the next call of `push`.
 
     Attributes:
         snapshots: rows made so far.
@@ -152,6 +165,7 @@ class EventFolder:
         self._waiting = np.empty(0, dtype=MBP10_DTYPE)
         self._waiting_epochs = np.empty(0, dtype=np.int64)
         self._epoch: int | None = None
+        self._scratch = _Scratch()
         self.snapshots = 0
         self.trades = 0
         self.trades_without_price = 0
@@ -171,8 +185,9 @@ class EventFolder:
             epochs = np.concatenate([self._waiting_epochs, epochs])
         ends = np.flatnonzero(records["flags"] & Flag.LAST)
         trades = np.flatnonzero(codes(records, "action") == TRADE)
-        rows = records if len(ends) == len(records) else take(records, ends)
-        row_ticks = to_ticks(book_prices(rows), self._tick_nanos)
+        rows = self._rows(records, ends)
+        prices = self._scratch.array("prices", (1 + 2 * LEVELS, len(rows)), np.int64)
+        row_ticks = to_ticks(book_prices(rows, prices), self._tick_nanos)
         trade_ticks = to_ticks(touch_prices(take(records, trades)), self._tick_nanos)
         off = np.zeros(len(records), dtype=bool)
         off[ends], off[trades] = row_ticks.off_grid, off[trades] | trade_ticks.off_grid
@@ -205,8 +220,14 @@ class EventFolder:
                 "marked there, ask for data that mark them"
             )
 
+    def _rows(self, records: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        if len(ends) == len(records):
+            return records
+        out = self._scratch.array("rows", (len(ends), RECORD_BYTES // 8), np.int64)
+        return take(records, ends, out)
+
     def _snapshots(self, rows: np.ndarray, ticks: Ticks, epochs: np.ndarray) -> pa.RecordBatch:
-        sizes = book_sizes(rows)
+        sizes = book_sizes(rows, self._scratch.array("sizes", (4 * LEVELS, len(rows)), np.uint32))
         states = book_states(ticks, sizes)
         for state, count in enumerate(np.bincount(states)):
             self.states[state] += int(count)

@@ -2,7 +2,9 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -40,8 +42,8 @@ class RecordReader:
         self.instruments: Counter[int] = Counter()
         self.skipped: Counter[str] = Counter()
 
-    def records(self) -> Iterator[np.ndarray]:
-        """Chunks [n] MBP10_DTYPE, n > 0, each valid until the next is asked for."""
+    def records(self) -> Generator[np.ndarray]:
+        """Chunks [n] MBP10_DTYPE, n > 0; a chunk holds while the next is made, not longer."""
         for path, listings in self._listings.items():
             with DbnFile(path) as file:
                 for records in file.chunks(self._chunk_records):
@@ -118,6 +120,19 @@ def sorted_by_time(chunks: Iterator[np.ndarray], spool: Path, chunk_records: int
     order = np.argsort(stored["ts_recv"], kind="stable")
     for start in range(0, len(order), chunk_records):
         yield take(stored, order[start : start + chunk_records])
+
+
+def ahead(chunks: Generator[np.ndarray]) -> Iterator[np.ndarray]:
+    """The same chunks, the next one made by a thread while the caller works on the last."""
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="ingest-decode") as pool, closing(chunks):
+        try:
+            following = pool.submit(next, chunks, None)
+            while (chunk := following.result()) is not None:
+                following = pool.submit(next, chunks, None)
+                yield chunk
+        finally:
+            # a generator cannot be closed while the thread is inside it
+            pool.shutdown()
 
 
 def coalesced(chunks: Iterator[np.ndarray], size: int) -> Iterator[np.ndarray]:

@@ -124,11 +124,16 @@ def words(records: np.ndarray, kind: type[np.integer]) -> np.ndarray:
     return records.view(np.uint8).reshape(len(records), RECORD_BYTES).view(kind)
 
 
-def take(records: np.ndarray, index: np.ndarray) -> np.ndarray:
+def take(records: np.ndarray, index: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """Copy of some records; numpy moves rows of plain words far faster than structured elements.
 
     Args:
         records: [n] MBP10_DTYPE.
-        index: [m] positions.
+        index: [m] positions, all within [0, n).
+        out: [m, 46] int64, memory to use.
     """
-    return np.take(words(records, np.int64), index, axis=0).view(MBP10_DTYPE).reshape(-1)
+    # "clip" lets numpy write into `out` without a buffer of its own
+    moved = np.take(
+        words(records, np.int64), index, axis=0, out=out, mode="clip" if out is not None else "raise"
+    )
+    return moved.view(MBP10_DTYPE).reshape(-1)

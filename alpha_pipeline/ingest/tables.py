@@ -2,9 +2,7 @@
 
 import json
 import os
-from collections import deque
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -14,9 +12,6 @@ import pyarrow as pa
 from alpha_core.errors import InputError
 from alpha_core.shapes import LEVELS
 from alpha_pipeline.ingest.records import ACTIONS, SIDES
-
-MAX_PENDING = 4
-"""Batches that may wait to be written: bounds memory when the disk is slower than the decoder."""
 
 SNAPSHOTS = "snapshots.arrow"
 TRADES = "trades.arrow"
@@ -87,8 +82,7 @@ class DayWriter:
     """Writes a day's files under temporary names beside their targets and publishes them together.
 
     The report is removed before the first table is replaced and comes back last, so that a folder with a
-    report is a whole day, whenever the process dies. Batches are written by a thread while the next
-    ones are made; an error there surfaces at the next call.
+    report is a whole day, whenever the process dies.
     """
 
     def __init__(self, out: Path) -> None:
@@ -98,8 +92,6 @@ class DayWriter:
         self._temporary = {name: out / f".{name}.{os.getpid()}.tmp" for name in (SNAPSHOTS, TRADES, REPORT)}
         self._files: dict[str, BinaryIO] = {}
         self._writers: dict[str, pa.RecordBatchFileWriter] = {}
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ingest-write")
-        self._pending: deque[Future[None]] = deque()
         try:
             for name, schema in ((SNAPSHOTS, SNAPSHOT_SCHEMA), (TRADES, TRADE_SCHEMA)):
                 self._files[name] = self._temporary[name].open("wb")
@@ -122,14 +114,10 @@ class DayWriter:
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:
         """Append rows to `snapshots.arrow` or `trades.arrow`."""
-        while len(self._pending) >= MAX_PENDING:
-            self._pending.popleft().result()
-        self._pending.append(self._thread.submit(self._writers[name].write_batch, batch))
+        self._writers[name].write_batch(batch)
 
     def publish(self, report: Mapping[str, Any]) -> None:
         """Make everything durable under its final name; the report is the last to appear."""
-        while self._pending:
-            self._pending.popleft().result()
         for name, writer in self._writers.items():
             writer.close()
             _sync(self._files[name])
@@ -142,7 +130,6 @@ class DayWriter:
         _sync_folder(self._out)
 
     def _discard(self) -> None:
-        self._thread.shutdown(cancel_futures=True)
         for file in self._files.values():
             file.close()
         for path in self._temporary.values():
