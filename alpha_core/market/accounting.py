@@ -48,7 +48,7 @@ class Account:
             resting: whether a resting order was executed.
         """
         held, size = self.position.abs(), lots.abs()
-        closed = torch.where(self.position * lots < 0, torch.minimum(held, size), 0)
+        closed = torch.minimum(held, size) * (self.position * lots < 0)
         income = proceeds * MICRO
         kept = _share(self.basis_micro, held - closed, held)
         opened = _share(income, size - closed, size)
@@ -69,6 +69,14 @@ class Account:
     def unrealised_micro(self, mid2: Tensor) -> Tensor:
         """Marked value less cost of the open position, [E] int64 micro-ticks x lots."""
         return self.position * mid2 * HALF_MICRO - self.basis_micro
+
+
+def ticks(micro: Tensor) -> Tensor:
+    """Micro-ticks x lots in ticks x lots, [E] float32.
+
+    Multiplied, not divided: dividing by a scalar gives other last bits on a GPU than on a CPU.
+    """
+    return (micro.double() * (1.0 / MICRO)).float()
 
 
 def _share(amount: Tensor, part: Tensor, whole: Tensor) -> Tensor:

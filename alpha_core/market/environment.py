@@ -20,7 +20,7 @@ weaker than |sigmoid(alpha) − 1/2| >= tau in the trade's direction; tau < 0 tu
 exit, which is always allowed, if the position keeps its sign or becomes flat even when everything on the
 order's side fills.
 
-No step reads a tensor on the host, so a step can be captured in a graph.
+No step reads a tensor on the host or copies a host value to the device, so a step can be captured in a graph.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from alpha_core.errors import ConfigError, DataError
-from alpha_core.market.accounting import Account
+from alpha_core.market.accounting import Account, ticks
 from alpha_core.market.config import Action, FillMode, MarketConfig
 from alpha_core.market.data import MarketData
 from alpha_core.market.fills import QUEUE_UNKNOWN, FillModel
@@ -161,18 +161,18 @@ class Environment:
         """
         live = state.step < self.config.horizon
         allowed = state.mask.gather(1, actions[:, None]).squeeze(1)
-        chosen = torch.where(allowed, actions, int(Action.WAIT))
+        chosen = actions * allowed  # WAIT is 0
         price = state.quotes[:4].gather(0, (chosen - Action.JOIN_BID_1).clamp(0, 3)[None]).squeeze(0)
         arriving, limit, pending = self._delay(state.pending, chosen, price)
         if self.config.latency == 0:
             state, arriving = self._execute(state, arriving, limit), torch.zeros_like(arriving)
         step = state.step + live
         state = self._interval(state, live)
-        arriving = torch.where(step >= self.config.horizon, _SETTLE, arriving)
+        arriving = arriving.masked_fill(step >= self.config.horizon, _SETTLE)
         state = replace(self._execute(state, arriving, limit), step=step, pending=pending)
         before, pnl = state.pnl_micro, state.account.pnl_micro(state.mid2)
         state = replace(state, pnl_micro=pnl, mask=self._mask(state))
-        return state, (pnl - before).float() / MICRO, step >= self.config.horizon
+        return state, ticks(pnl - before), step >= self.config.horizon
 
     def _delay(self, pending: Pending, action: Tensor, price: Tensor) -> tuple[Tensor, Tensor, Pending]:
         """The action that arrives now, its price, and what stays in flight."""
@@ -221,7 +221,7 @@ class Environment:
         limit = None
         if not self.config.post_only:
             takes = takes | marketable
-            limit = torch.where(joins, -direction * price, NO_LIMIT)
+            limit = (-direction * price).masked_fill(~joins, NO_LIMIT)
         want = torch.where(flattens, account.position.abs(), takes * self.config.order_size)
         lots, proceeds = walk(
             self.tables,
@@ -239,7 +239,7 @@ class Environment:
             side=torch.where(rests, direction, order.side) * (left > 0),
             price=torch.where(rests, price, order.price),
             left=left,
-            queue=torch.where(rests, QUEUE_UNKNOWN, order.queue),
+            queue=order.queue.masked_fill(rests, QUEUE_UNKNOWN),
             level=order.level,
             priority=order.priority * ~rests,
         )

@@ -86,7 +86,7 @@ def printed(tables: MarketTables, row: Tensor, near: Tensor, order: RestingOrder
     return Printed(
         at=torch.maximum(at, (reach == away).long()),
         through=torch.maximum(through, (reach > away).long()),
-        cancelled=torch.where(away == 0, cancelled, 0),
+        cancelled=cancelled * (away == 0),
     )
 
 
@@ -123,8 +123,7 @@ def passive_lots(order: RestingOrder, tape: Printed, mode: int) -> Tensor:
 
 
 def met_by_touch(order: RestingOrder, far: Tensor, size: Tensor, left: Tensor) -> Tensor:
-    """Lots filled because the opposite touch (price `far`, `size` lots) has moved onto the order, [E]
-    int64."""
+    """Lots filled because the opposite touch (`far`, of `size` lots) has moved onto the order, [E] int64."""
     meets = (order.price - far) * order.side >= 0
     return torch.minimum(size, left) * (meets & (order.side != 0))
 
@@ -140,15 +139,14 @@ def find_in_ladder(tables: MarketTables, row: Tensor, order: RestingOrder) -> tu
     """Where an order stands in a row's book.
 
     Returns:
-        [E] int64 lots displayed at its price (QUEUE_UNKNOWN where the price is not visible), and [E] int64
-        level.
+        [E] int64 lots displayed at its price (QUEUE_UNKNOWN where that is not visible), and [E] int64 level.
     """
     ladder = tables.ladder.index_select(0, 2 * row + (order.side < 0)).t().contiguous()
     price = (order.price * order.side).int()
-    displayed = torch.where(ladder[:LEVELS] == price, ladder[LEVELS : 2 * LEVELS], 0).sum(0)
-    visible = ladder[LEVELS - 1] <= price
+    displayed = (ladder[LEVELS : 2 * LEVELS] * (ladder[:LEVELS] == price)).sum(0)
+    hidden = ladder[LEVELS - 1] > price
     level = 1 + (ladder[:FILL_LEVELS] > price).sum(0)
-    return torch.where(visible, displayed, QUEUE_UNKNOWN), level
+    return displayed.masked_fill(hidden, QUEUE_UNKNOWN), level
 
 
 def walk(

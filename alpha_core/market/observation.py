@@ -43,8 +43,8 @@ def observation(
 ) -> Tensor:
     """The observation in the order of OBSERVATION_NAMES, [E, 10] float32, in storage of its own."""
     seen = tables.view.index_select(0, row)
-    seen[:, 2] = account.position.float() / config.position_limit
+    seen[:, 2] = account.position.float() * (1.0 / config.position_limit)
     seen[:, 3] = account.unrealised_micro(mid2).float() * unrealised_scale(config)
-    seen[:, 4] = (config.horizon - step).float() / config.horizon
+    seen[:, 4] = (config.horizon - step).float() * (1.0 / config.horizon)
     seen[:, 8] = order.side.float()
     return seen

@@ -132,7 +132,7 @@ class OracleEnvironment:
             self._arrive(*now.flight.pop(0))
         assert abs(now.position) <= self.config.position_limit, size
         before, now.pnl = now.pnl, now.cash + now.position * self.mid2[self.row] * MICRO // 2
-        reward = np.float32(now.pnl - before) / np.float32(MICRO)
+        reward = np.float32((now.pnl - before) * (1.0 / MICRO))
         return float(reward), now.step == self.config.horizon
 
     def observe(self) -> list[float]:
@@ -146,9 +146,9 @@ class OracleEnvironment:
         values = [
             self.alpha[row],
             ask[0] - bid[0],
-            np.float32(now.position) / np.float32(config.position_limit),
+            np.float32(now.position) * np.float32(1.0 / config.position_limit),
             np.float32(unrealised) * np.float32(scale),
-            np.float32(config.horizon - now.step) / np.float32(config.horizon),
+            np.float32(config.horizon - now.step) * np.float32(1.0 / config.horizon),
             math.copysign(math.log1p(abs(flow)), flow),
             self.columns["queue_imbalance_1"][row],
             self.columns["log_volatility_ema"][row],

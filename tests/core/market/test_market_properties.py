@@ -60,7 +60,7 @@ def test_cash_and_inventory_at_mid_are_the_pnl_at_every_step(mode):
         assert bool((state.position.abs() <= LOOSE.position_limit).all())
         assert torch.equal(state.order.left > 0, state.order.side != 0)
     changes = torch.stack([state.pnl_micro for state in states]).diff(dim=0)
-    assert torch.equal(rewards, (changes.float() / MICRO))
+    assert torch.equal(rewards, (changes.double() / MICRO).float())
     assert torch.equal(changes.sum(0), states[-1].cash_micro)  # flat at the end: nothing is left to mark
 
 
