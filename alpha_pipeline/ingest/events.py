@@ -25,7 +25,7 @@ from alpha_pipeline.ingest.records import (
     take,
     words,
 )
-from alpha_pipeline.ingest.tables import ACTION_LETTERS, SIDE_LETTERS, SNAPSHOT_SCHEMA, TIME, TRADE_SCHEMA
+from alpha_pipeline.ingest.tables import SNAPSHOT_SCHEMA, TIME, TRADE_SCHEMA
 
 TRADE = ord("T")
 GOOD, EMPTY_SIDE, LOCKED, CROSSED = range(4)
@@ -238,8 +238,8 @@ class EventFolder:
             _times(rows["ts_recv"]),
             _column(rows["sequence"]),
             _column(rows["instrument_id"]),
-            pa.DictionaryArray.from_arrays(ACTION_INDEX[codes(rows, "action")], ACTION_LETTERS),
-            pa.DictionaryArray.from_arrays(SIDE_INDEX[codes(rows, "side")], SIDE_LETTERS),
+            _letters(ACTION_INDEX[codes(rows, "action")], ACTIONS),
+            _letters(SIDE_INDEX[codes(rows, "side")], SIDES),
             prices[0],
             _column(rows["size"]),
             *prices[1:],
@@ -303,6 +303,10 @@ def _price_arrays(ticks: Ticks) -> list[pa.Array]:
         for row, gone in ticks.undefined.items()
     }
     return _columns(pa.int64(), ticks.values, bitmaps)
+
+
+def _letters(index: np.ndarray, letters: str) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(index, pa.array(list(letters)))
 
 
 def _columns(

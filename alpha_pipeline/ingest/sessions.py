@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from alpha_core.errors import ConfigError
+from alpha_core.errors import ConfigError, DataError
 
 ALWAYS_OPEN = "24/7"
 NANOS = 10**9
@@ -66,6 +66,7 @@ def sessions_around(calendar: str, first_ns: int, last_ns: int) -> Sessions:
 
     Raises:
         ConfigError: the calendar is not one of exchange_calendars.
+        DataError: the calendar does not reach that far.
     """
     if calendar == ALWAYS_OPEN:
         return Sessions()
@@ -109,6 +110,10 @@ def _schedule(calendar: str, first_ns: int, last_ns: int) -> list[_Listed]:
     except InvalidCalendarName as error:
         raise ConfigError(
             f"calendar was {calendar!r}, must be '24/7' or a code of exchange_calendars like 'CMES' or 'XNYS'"
+        ) from error
+    except ValueError as error:
+        raise DataError(
+            f"calendar {calendar} does not cover the data from {start} to {end}: {error}"
         ) from error
     dates = found.sessions.strftime("%Y-%m-%d")
     columns = (found.opens_nanos, found.closes_nanos, found.break_starts_nanos, found.break_ends_nanos)

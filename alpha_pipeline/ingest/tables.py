@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from alpha_core.errors import InputError
 from alpha_core.shapes import LEVELS
-from alpha_pipeline.ingest.records import ACTIONS, SIDES
 
 SNAPSHOTS = "snapshots.arrow"
 TRADES = "trades.arrow"
@@ -19,8 +18,6 @@ REPORT = "ingest_report.json"
 
 TIME = pa.timestamp("ns", tz="UTC")
 LETTER = pa.dictionary(pa.int8(), pa.string())
-ACTION_LETTERS = pa.array(list(ACTIONS))
-SIDE_LETTERS = pa.array(list(SIDES))
 
 
 def _level_fields(prefix: str, kind: pa.DataType) -> list[pa.Field]:

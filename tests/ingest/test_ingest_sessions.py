@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from dbn_builder import Msg, header, write
 
-from alpha_core.errors import ConfigError
+from alpha_core.errors import ConfigError, DataError
 from alpha_pipeline.ingest import IngestConfig, ingest_day
 from alpha_pipeline.ingest.sessions import DAY_NS, sessions_around
 from alpha_pipeline.instrument import InstrumentSpec
@@ -75,6 +75,13 @@ def test_without_calendar_there_are_no_breaks():
 def test_unknown_calendar_is_a_configuration_error():
     with pytest.raises(ConfigError, match="calendar was 'NOPE'"):
         sessions_around("NOPE", ns("2024-01-01"), ns("2024-01-02"))
+
+
+def test_times_beyond_the_calendar_are_a_clear_error():
+    with pytest.raises(
+        DataError, match="calendar XHKG does not cover the data from 2099-06-01 to 2099-06-02"
+    ):
+        sessions_around("XHKG", ns("2099-06-01"), ns("2099-06-02"))
 
 
 def ingest_times(tmp_path, calendar: str, day: date, times: list[str], **more):
