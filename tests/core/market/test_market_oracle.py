@@ -70,8 +70,12 @@ def oracle_record(oracle, reward, done):
 
 
 def compare(market_seed, config, mode, episodes):
-    data = random_market(300, seed=market_seed)
-    model = some_fill_model(market_seed)
+    data, model = random_market(300, seed=market_seed), some_fill_model(market_seed)
+    return compare_on(data, model, config, mode, episodes, market_seed)
+
+
+def compare_on(data, model, config, mode, episodes, market_seed):
+    """Hold random episodes of one market against the oracle; returns the batched trace."""
     environment, oracle = Environment(data, config, model), OracleEnvironment(data, config, model)
     starts = episode_starts(data.segment, config.horizon, config.latency, stride=1)
     rng = np.random.default_rng(market_seed + 1)
