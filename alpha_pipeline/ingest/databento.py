@@ -5,6 +5,7 @@ one view of the buffer; where other types lie between, the lengths are walked an
 Other types are counted; nothing else is skipped here.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alpha_core.errors import InputError
+from alpha_pipeline.ingest.raw import FileName
 from alpha_pipeline.ingest.records import (
     ADMINISTRATIVE_RTYPES,
     HEADER_BYTES,
@@ -28,6 +30,7 @@ from alpha_pipeline.ingest.records import (
 )
 from alpha_pipeline.ingest.stream import ByteStream
 from alpha_pipeline.ingest.symbology import Listing
+from alpha_pipeline.instrument import InstrumentSpec, symbol_of
 
 if TYPE_CHECKING:
     from databento_dbn import Metadata
@@ -75,6 +78,11 @@ class DbnFile:
     def version(self) -> int:
         """Version of the format."""
         return self.metadata.version
+
+    @property
+    def requested(self) -> list[str]:
+        """Symbols that the file was asked for, resolved or not."""
+        return list(self.metadata.symbols)
 
     @property
     def truncated(self) -> bool:
@@ -287,3 +295,67 @@ def _mapping_listings(message: Any) -> list[Listing]:
         for symbol in symbols
         if symbol and not symbol.isdigit()
     ]
+
+
+class DbnSource:
+    """DBN files, one UTC day each.
+
+    Two forms of names: `<symbol>-<date>[.<schema>].dbn[.zst]`, and the vendor's
+    `<dataset>-<date>[.<schema>][.<symbol>].dbn[.zst]` with a lower-case dataset such as `glbx-mdp3`, where
+    the symbol may lie in the content only. Dates are 2023-12-25 or 20231225.
+    """
+
+    NAME = re.compile(
+        r"(?P<lead>.+?)-(?P<date>\d{4}-\d{2}-\d{2}|\d{8})(?:-(?P<until>\d{4}-\d{2}-\d{2}|\d{8}))?"
+        r"(?P<rest>(?:\..+)?)\.dbn(?:\.zst)?",
+        re.DOTALL,
+    )
+    DATASET = re.compile(r"[a-z]{4,5}-[a-z0-9]+(?:-[a-z0-9]+)?")
+    SCHEMAS = re.compile(
+        r"mbo|mbp-\d+|tbbo|tcbbo|trades|(?:c|)bbo-\d+[sm]|cmbp-1|ohlcv-\d+[smhd]|definition|statistics|status|imbalance"
+    )
+
+    def recognises(self, name: str) -> bool:
+        """Whether a file of this name is of this family; what it really is, its first bytes tell."""
+        return ".dbn" in name or name.endswith(".dbz")
+
+    def parse(self, name: str) -> FileName | None:
+        """What a file's name says, None when it is no DBN file of one day."""
+        match = self.NAME.fullmatch(name)
+        day = _iso_day(match["date"]) if match else None
+        if match is None or day is None:
+            return None
+        parts = [part for part in match["rest"].split(".") if part]
+        schema = next((part for part in parts if self.SCHEMAS.fullmatch(part)), None)
+        inside = ".".join(part for part in parts if part != schema)
+        symbol = inside if self.DATASET.fullmatch(match["lead"]) else match["lead"]
+        told = symbol and not symbol.isdigit()  # a number there is a part of a split file
+        return FileName(
+            day=day,
+            until=match["until"],
+            symbol=symbol_of(symbol) if told else None,
+            usable=schema in (None, SCHEMA),
+        )
+
+    def belongs(self, path: Path, spec: InstrumentSpec) -> bool:
+        """Whether the header lists or requests the instrument, or leaves its symbols to the body.
+
+        An unreadable file counts as belonging: its day must fail with the reason rather than look absent.
+        """
+        try:
+            with DbnFile(path) as file:
+                named = [listing.symbol for listing in file.listings] + file.requested
+        except InputError:
+            return True
+        return not named or any(spec.matches(symbol) for symbol in named)
+
+    def open(self, path: Path) -> DbnFile:
+        """Begin to read a file."""
+        return DbnFile(path)
+
+
+def _iso_day(text: str) -> str | None:
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        return None

@@ -2,17 +2,18 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
-from alpha_pipeline.ingest.databento import DbnFile
 from alpha_pipeline.ingest.events import ACTION_INDEX, SIDE_INDEX
+from alpha_pipeline.ingest.raw import Chunks, RawFile
 from alpha_pipeline.ingest.records import MBP10_DTYPE, codes, take
 from alpha_pipeline.ingest.report import FileReport
+from alpha_pipeline.ingest.source import open_raw
 from alpha_pipeline.ingest.symbology import Listing, select
 
 EARLIEST_NS = 946_684_800 * 10**9
@@ -42,17 +43,17 @@ class RecordReader:
         self.instruments: Counter[int] = Counter()
         self.skipped: Counter[str] = Counter()
 
-    def records(self) -> Generator[np.ndarray]:
+    def records(self) -> Chunks:
         """Chunks [n] MBP10_DTYPE, n > 0; a chunk holds while the next is made, not longer."""
         for path, listings in self._listings.items():
-            with DbnFile(path) as file:
+            with open_raw(path) as file:
                 for records in file.chunks(self._chunk_records):
                     kept = self._usable(records, listings)
                     if len(kept):
                         yield kept
                 self.sources.append(self._report(file))
 
-    def _report(self, file: DbnFile) -> FileReport:
+    def _report(self, file: RawFile) -> FileReport:
         return FileReport(
             name=file.path.name,
             bytes=file.path.stat().st_size,
@@ -122,7 +123,7 @@ def sorted_by_time(chunks: Iterator[np.ndarray], spool: Path, chunk_records: int
         yield take(stored, order[start : start + chunk_records])
 
 
-def ahead(chunks: Generator[np.ndarray]) -> Iterator[np.ndarray]:
+def ahead(chunks: Chunks) -> Iterator[np.ndarray]:
     """The same chunks, the next one made by a thread while the caller works on the last."""
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="ingest-decode") as pool, closing(chunks):
         try:

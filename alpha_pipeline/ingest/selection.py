@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from alpha_core.errors import InputError
-from alpha_pipeline.ingest.databento import DbnFile
 from alpha_pipeline.ingest.events import TRADE
+from alpha_pipeline.ingest.raw import RawFile
 from alpha_pipeline.ingest.records import codes
+from alpha_pipeline.ingest.source import open_raw
 from alpha_pipeline.ingest.symbology import Activity, Listing, front_symbol, ours, refuse_strangers, select
 from alpha_pipeline.instrument import InstrumentSpec
 
@@ -87,14 +88,14 @@ def _settle(surveys: Mapping[Path, _Survey]) -> Selection:
 
 
 def _read_header(path: Path, spec: InstrumentSpec) -> _Survey:
-    with DbnFile(path) as file:
+    with open_raw(path) as file:
         return _survey(file, spec)
 
 
 def _read_body(path: Path, spec: InstrumentSpec, chunk_records: int) -> _Survey:
     activity: dict[str, Activity] = {}
     count = 0
-    with DbnFile(path) as file:
+    with open_raw(path) as file:
         for records in file.chunks(chunk_records):
             count += len(records)
             for listing in ours(file.listings, spec):
@@ -105,11 +106,11 @@ def _read_body(path: Path, spec: InstrumentSpec, chunk_records: int) -> _Survey:
     return survey
 
 
-def _survey(file: DbnFile, spec: InstrumentSpec) -> _Survey:
+def _survey(file: RawFile, spec: InstrumentSpec) -> _Survey:
     return _Survey(
         all=list(file.listings),
         ours=ours(file.listings, spec),
-        requested=any(spec.matches(symbol) for symbol in file.metadata.symbols),
+        requested=any(spec.matches(symbol) for symbol in file.requested),
     )
 
 

@@ -1,122 +1,36 @@
-"""Where raw data come from: the interface of a source, the registry, and the search of a folder.
+"""Where raw data come from: the registry of sources and the search of a folder.
 
-A further venue is one module that implements `Source` and one entry in `SOURCES`. A source says what a file
-is by its name, reads symbols where names do not tell them, and gives records in the layout of MBP10_DTYPE;
-events, segments, tables and reports are the same for all.
+A further venue is one module that implements `raw.Source` and one entry in `SOURCES`. It gives records in the
+layout of MBP10_DTYPE; selection, events, segments, tables and reports are the same for all.
 """
 
-import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import date
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
-
-import numpy as np
 
 from alpha_core.errors import InputError
-from alpha_pipeline.ingest.databento import SCHEMA, DbnFile
-from alpha_pipeline.ingest.symbology import Listing
-from alpha_pipeline.instrument import InstrumentSpec, symbol_of
+from alpha_pipeline.ingest.databento import DbnSource
+from alpha_pipeline.ingest.raw import RawFile, Source
+from alpha_pipeline.instrument import InstrumentSpec
 
 SHOWN_FILES = 3
 
-
-@dataclass(frozen=True, kw_only=True)
-class FileName:
-    """What a name says of a file.
-
-    Attributes:
-        day: UTC date 'YYYY-MM-DD' of the data.
-        until: last date when the file spans several days, else None.
-        symbol: the symbol in the name, None when only the content tells it.
-        schema: the schema in the name, None when it says none.
-    """
-
-    day: str
-    until: str | None
-    symbol: str | None
-    schema: str | None
-
-
-class OpenFile(Protocol):
-    """A file being read."""
-
-    @property
-    def listings(self) -> list[Listing]:
-        """Symbols and ids known so far."""
-        ...
-
-    def chunks(self, chunk_records: int) -> Iterator[np.ndarray]:
-        """Records in file order, [n] MBP10_DTYPE."""
-        ...
-
-
-class Source(Protocol):
-    """One format of raw files."""
-
-    def parse(self, name: str) -> FileName | None:
-        """What a file's name says, None when it is no file of this source."""
-        ...
-
-    def belongs(self, path: Path, spec: InstrumentSpec) -> bool:
-        """Whether the content, where the name does not tell, may be the instrument's."""
-        ...
-
-    def open(self, path: Path) -> OpenFile:
-        """Begin to read a file. Raises InputError when it is not what its name claims."""
-        ...
-
-
-class DbnSource:
-    """DBN files, one UTC day each.
-
-    Two forms of names: `<symbol>-<date>[.<schema>].dbn[.zst]`, and the vendor's
-    `<dataset>-<date>[.<schema>][.<symbol>].dbn[.zst]` with a lower-case dataset such as `glbx-mdp3`, where
-    the symbol may lie in the content only. Dates are 2023-12-25 or 20231225.
-    """
-
-    NAME = re.compile(
-        r"(?P<lead>.+?)-(?P<date>\d{4}-\d{2}-\d{2}|\d{8})(?:-(?P<until>\d{4}-\d{2}-\d{2}|\d{8}))?"
-        r"(?P<rest>(?:\..+)?)\.dbn(?:\.zst)?",
-        re.DOTALL,
-    )
-    DATASET = re.compile(r"[a-z]{4,5}-[a-z0-9]+(?:-[a-z0-9]+)?")
-    SCHEMAS = re.compile(
-        r"mbo|mbp-\d+|tbbo|tcbbo|trades|(?:c|)bbo-\d+[sm]|cmbp-1|ohlcv-\d+[smhd]|definition|statistics|status|imbalance"
-    )
-
-    def parse(self, name: str) -> FileName | None:
-        """What a file's name says, None when it is no DBN file of one day."""
-        match = self.NAME.fullmatch(name)
-        day = _iso_day(match["date"]) if match else None
-        if match is None or day is None:
-            return None
-        parts = [part for part in match["rest"].split(".") if part]
-        schema = next((part for part in parts if self.SCHEMAS.fullmatch(part)), None)
-        inside = ".".join(part for part in parts if part != schema)
-        symbol = inside if self.DATASET.fullmatch(match["lead"]) else match["lead"]
-        return FileName(day=day, until=match["until"], symbol=symbol_of(symbol) or None, schema=schema)
-
-    def belongs(self, path: Path, spec: InstrumentSpec) -> bool:
-        """Whether the header lists or requests the instrument, or leaves its symbols to the body.
-
-        An unreadable file counts as belonging: its day must fail with the reason rather than look absent.
-        """
-        try:
-            with DbnFile(path) as file:
-                named = [listing.symbol for listing in file.listings] + list(file.metadata.symbols)
-        except InputError:
-            return True
-        return not named or any(spec.matches(symbol) for symbol in named)
-
-    def open(self, path: Path) -> DbnFile:
-        """Begin to read a file."""
-        return DbnFile(path)
-
-
 SOURCES: tuple[Source, ...] = (DbnSource(),)
+
+
+def open_raw(path: Path) -> AbstractContextManager[RawFile]:
+    """Begin to read a raw file with the source that its name belongs to.
+
+    Raises:
+        InputError: no source reads such files, or the file is not what its name claims.
+    """
+    for source in SOURCES:
+        if source.recognises(path.name):
+            return source.open(path)
+    raise InputError(
+        f"{path} has a name that no source knows, must end like .dbn or .dbn.zst: rename or remove it"
+    )
 
 
 def discover(raw: Path, spec: InstrumentSpec) -> dict[str, list[Path]]:
@@ -160,7 +74,7 @@ def _visible_files(folder: Path) -> list[Path]:
 def _day_of(path: Path, spec: InstrumentSpec) -> str | None:
     for source in SOURCES:
         name = source.parse(path.name)
-        if name is None or name.schema not in (None, SCHEMA):
+        if name is None or not name.usable:
             continue
         ours = source.belongs(path, spec) if name.symbol is None else spec.matches(name.symbol)
         if ours and name.until is not None:
@@ -182,10 +96,3 @@ def _nothing_found(raw: Path, spec: InstrumentSpec, passed: Sequence[Path]) -> s
         f"{raw} holds no MBP-10 file of {wanted}, only {shown}{more}: add files named like "
         f"{spec.symbols[0]}-2024-07-24.mbp-10.dbn.zst or mend `symbols`"
     )
-
-
-def _iso_day(text: str) -> str | None:
-    try:
-        return date.fromisoformat(text).isoformat()
-    except ValueError:
-        return None

@@ -5,7 +5,9 @@ import pytest
 from dbn_builder import Msg, header, write
 
 from alpha_core.errors import InputError
-from alpha_pipeline.ingest.source import SOURCES, DbnSource, FileName, discover
+from alpha_pipeline.ingest.databento import DbnSource
+from alpha_pipeline.ingest.raw import FileName
+from alpha_pipeline.ingest.source import discover, open_raw
 from alpha_pipeline.instrument import InstrumentSpec, safe_name
 
 
@@ -28,20 +30,22 @@ def found(raw, *symbols):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("NEXOUSDT-2024-07-24.mbp-10.dbn.zst", ("2024-07-24", None, "NEXOUSDT", "mbp-10")),
-        ("NEXOUSDT-20240724.dbn", ("2024-07-24", None, "NEXOUSDT", None)),
-        ("ESH4-ESM4-2024-01-02.mbo.dbn.zst", ("2024-01-02", None, "ESH4-ESM4", "mbo")),
-        ("BRK.A-2024-01-02.mbp-10.dbn.zst", ("2024-01-02", None, "BRK.A", "mbp-10")),
-        ("ES%2Ec%2E0-2024-01-02.mbp-10.dbn.zst", ("2024-01-02", None, "ES.c.0", "mbp-10")),
-        ("glbx-mdp3-20231225.mbp-10.dbn.zst", ("2023-12-25", None, None, "mbp-10")),
-        ("glbx-mdp3-20231225.mbp-10.ESH4.dbn.zst", ("2023-12-25", None, "ESH4", "mbp-10")),
-        ("glbx-mdp3-20231225.mbp-10.ES.c.0.dbn.zst", ("2023-12-25", None, "ES.c.0", "mbp-10")),
-        ("glbx-mdp3-20231225-20231231.mbp-10.dbn.zst", ("2023-12-25", "20231231", None, "mbp-10")),
+        ("NEXOUSDT-2024-07-24.mbp-10.dbn.zst", ("2024-07-24", None, "NEXOUSDT", True)),
+        ("NEXOUSDT-20240724.dbn", ("2024-07-24", None, "NEXOUSDT", True)),
+        ("ESH4-ESM4-2024-01-02.mbo.dbn.zst", ("2024-01-02", None, "ESH4-ESM4", False)),
+        ("BRK.A-2024-01-02.mbp-10.dbn.zst", ("2024-01-02", None, "BRK.A", True)),
+        ("ES%2Ec%2E0-2024-01-02.mbp-10.dbn.zst", ("2024-01-02", None, "ES.c.0", True)),
+        ("glbx-mdp3-20231225.mbp-10.dbn.zst", ("2023-12-25", None, None, True)),
+        ("glbx-mdp3-20231225.mbp-10.0002.dbn.zst", ("2023-12-25", None, None, True)),
+        ("glbx-mdp3-20231225.mbp-1.dbn.zst", ("2023-12-25", None, None, False)),
+        ("glbx-mdp3-20231225.mbp-10.ESH4.dbn.zst", ("2023-12-25", None, "ESH4", True)),
+        ("glbx-mdp3-20231225.mbp-10.ES.c.0.dbn.zst", ("2023-12-25", None, "ES.c.0", True)),
+        ("glbx-mdp3-20231225-20231231.mbp-10.dbn.zst", ("2023-12-25", "20231231", None, True)),
     ],
 )
 def test_names_are_understood(name, expected):
-    day, until, symbol, schema = expected
-    assert DbnSource().parse(name) == FileName(day=day, until=until, symbol=symbol, schema=schema)
+    day, until, symbol, usable = expected
+    assert DbnSource().parse(name) == FileName(day=day, until=until, symbol=symbol, usable=usable)
 
 
 @pytest.mark.parametrize(
@@ -144,9 +148,9 @@ def test_long_lists_are_cut(tmp_path):
         discover(tmp_path, spec("ES"))
 
 
-def test_registered_sources_open_files(tmp_path):
-    path = write(tmp_path / "A-2024-03-06.dbn.zst", [Msg()])
-    (source,) = SOURCES
-    opened = source.open(path)
-    assert [len(chunk) for chunk in opened.chunks(16)] == [1]
+def test_files_are_opened_by_the_source_of_their_name(tmp_path):
+    with open_raw(write(tmp_path / "A-2024-03-06.dbn.zst", [Msg()])) as opened:
+        assert [len(chunk) for chunk in opened.chunks(16)] == [1]
     assert opened.listings[0].symbol == "TEST"
+    with pytest.raises(InputError, match=r"a\.csv has a name that no source knows"):
+        open_raw(tmp_path / "a.csv")

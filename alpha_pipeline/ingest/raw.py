@@ -1,0 +1,101 @@
+"""The interface of a source of raw files: what its names say, and how its records are read."""
+
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from alpha_pipeline.ingest.symbology import Listing
+from alpha_pipeline.instrument import InstrumentSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileName:
+    """What a name says of a file.
+
+    Attributes:
+        day: UTC date 'YYYY-MM-DD' of the data.
+        until: last date when the file spans several days, else None.
+        symbol: the symbol in the name, None when only the content tells it.
+        usable: False when the name itself says that the content is of a kind which is not ingested.
+    """
+
+    day: str
+    until: str | None
+    symbol: str | None
+    usable: bool
+
+
+class RawFile(Protocol):
+    """A file being read, front to back, once."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Version of its format."""
+        ...
+
+    @property
+    def requested(self) -> list[str]:
+        """Symbols that the file was asked for, resolved or not."""
+        ...
+
+    @property
+    def listings(self) -> list[Listing]:
+        """Symbols and ids known so far."""
+        ...
+
+    @property
+    def records_read(self) -> int:
+        """Records met so far, of all types."""
+        ...
+
+    @property
+    def skipped_by_type(self) -> Mapping[str, int]:
+        """Records met so far that are no book records, by type."""
+        ...
+
+    @property
+    def trailing_bytes(self) -> int:
+        """Bytes after the last whole record, known at the end."""
+        ...
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the file was cut, known at the end."""
+        ...
+
+    def chunks(self, chunk_records: int) -> Iterator[np.ndarray]:
+        """Records in file order, [n] MBP10_DTYPE; a chunk holds while the next is made, not longer."""
+        ...
+
+
+class Source(Protocol):
+    """One format of raw files."""
+
+    def recognises(self, name: str) -> bool:
+        """Whether a file of this name is read by this source, whatever its day."""
+        ...
+
+    def parse(self, name: str) -> FileName | None:
+        """What a file's name says, None when it is no file of this source with a day in its name."""
+        ...
+
+    def belongs(self, path: Path, spec: InstrumentSpec) -> bool:
+        """Whether the content, where the name does not tell, may be the instrument's."""
+        ...
+
+    def open(self, path: Path) -> AbstractContextManager[RawFile]:
+        """Begin to read a file. Raises InputError when it is not what its name claims."""
+        ...
+
+
+Chunks = Generator[np.ndarray]
+"""Records in the order of their files, [n] MBP10_DTYPE each."""
