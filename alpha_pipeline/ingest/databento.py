@@ -183,8 +183,9 @@ def _uniform(data: np.ndarray) -> np.ndarray | None:
     if stride not in (RECORD_BYTES, RECORD_BYTES + TS_OUT_BYTES):
         return None
     records = np.ndarray((len(data) // stride,), MBP10_DTYPE, data, strides=(stride,))
-    same = (records["length"] == data[0]) & (records["rtype"] == RTYPE_MBP10)
-    return records if len(records) and same.all() else None
+    # length and type are the first two bytes: one comparison for both
+    starts = np.ndarray((len(records),), np.uint16, data, strides=(stride,))
+    return records if len(records) and (starts == starts[0]).all() else None
 
 
 def _gather(data: np.ndarray, starts: list[int]) -> np.ndarray:

@@ -66,8 +66,9 @@ class RecordReader:
         )
 
     def _usable(self, records: np.ndarray, listings: Sequence[Listing]) -> np.ndarray:
-        self._count_instruments(records["instrument_id"])
-        records = self._keep(records, _listed(records["instrument_id"], listings), "other_instrument")
+        ids = np.ascontiguousarray(records["instrument_id"])
+        self._count_instruments(ids)
+        records = self._keep(records, _listed(ids, listings), "other_instrument")
         records = self._keep(records, _plausible_times(records), "undefined_timestamp")
         records = self._keep(records, select(records, listings), "outside_mapping")
         return self._keep(records, _known_letters(records), "unknown_action")
