@@ -8,7 +8,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -124,19 +123,8 @@ def _root_cause(error: Any) -> str:
 
 @contextmanager
 def _instance(workspace: Workspace) -> Iterator[dg.DagsterInstance]:
-    home = _dagster_home(workspace)
-    os.environ["DAGSTER_HOME"] = str(home)
+    home = workspace.prepared_dagster_home()
+    # Dagster's telemetry thread moves files out of its home even when it may send nothing.
+    os.environ |= {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "yes"}
     with dg.DagsterInstance.from_config(str(home)) as instance:
         yield instance
-
-
-def _dagster_home(workspace: Workspace) -> Path:
-    """The instance's folder; a workspace away from the project starts with the project's instance settings."""
-    from alpha_pipeline.paths import PROJECT
-
-    home = workspace.dagster_home
-    settings = home / "dagster.yaml"
-    if not settings.exists():
-        home.mkdir(parents=True, exist_ok=True)
-        settings.write_text((PROJECT / "dagster_home" / "dagster.yaml").read_text())
-    return home

@@ -96,8 +96,8 @@ def digest_file(path: Path) -> str:
 
 
 def digest_tree(folder: Path) -> str:
-    """Content digest of all files below a folder, by relative path and bytes."""
-    files = sorted(p for p in folder.rglob("*") if p.is_file())
+    """Content digest of all files below a folder, by relative path and bytes; hidden files (locks) do not count."""
+    files = sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith("."))
     return digest_json([[p.relative_to(folder).as_posix(), digest_file(p)] for p in files])
 
 

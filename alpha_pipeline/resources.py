@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
+from pydantic import Field
 
 from alpha_pipeline.artifacts import ArtifactStore
 from alpha_pipeline.config import load
@@ -22,7 +23,7 @@ class Pipeline(dg.ConfigurableResource):
     """
 
     root: str
-    raw: dict[str, str] = {}
+    raw: dict[str, str] = Field(default_factory=dict)
 
     def scope(self, instrument: str, report: Callable[[str], None]) -> Scope:
         """What the stages of one instrument share; reads the configuration afresh."""
@@ -47,7 +48,9 @@ class _OnlyProgress(logging.Filter):
         return own and record.levelno == logging.INFO
 
 
-@dg.logger(description="Hands the lines that stages report to the `alpha.progress` logger of this process.")
+@dg.logger(
+    config_schema={}, description="Hands the lines that stages report to this process's `alpha.progress`."
+)
 def progress_logger(_: dg.InitLoggerContext) -> logging.Logger:
     """What `alpha run` shows while a stage works."""
     logger = logging.Logger("alpha.progress.run", level=logging.INFO)

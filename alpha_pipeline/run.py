@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from alpha_core.errors import AlphaError, ConfigError
 from alpha_pipeline.artifacts import ArtifactStore, write_atomically
 from alpha_pipeline.config import PipelineConfig, load
+from alpha_pipeline.evaluation.verdict import read_verdict
 from alpha_pipeline.paths import Workspace
 from alpha_pipeline.plan import Stale, stale_day, stale_whole
 from alpha_pipeline.provenance import canonical_json, digest_file, digest_json
@@ -15,7 +16,6 @@ from alpha_pipeline.stages import STAGES
 from alpha_pipeline.stages.base import Days, Scope, Stage
 from alpha_pipeline.stages.oos_gate import VERDICT_FILE
 from alpha_pipeline.stages.report import FILE as REPORT_FILE
-from alpha_pipeline.evaluation.verdict import read_verdict
 
 if TYPE_CHECKING:
     from alpha_pipeline.launch import Launched
@@ -54,7 +54,9 @@ class RunOutcome:
         counts = f"{len(done.built)} built, {len(done.fresh)} up to date, {len(done.failed)} failed"
         lines = [f"{counts}, {done.seconds:.0f} s"]
         lines += [f"failed {partition}: {why}" for partition, why in done.failed.items()]
-        return "\n".join(lines + (_verdict_lines(self.verdict) if self.verdict else []) + self._report_lines())
+        return "\n".join(
+            lines + (_verdict_lines(self.verdict) if self.verdict else []) + self._report_lines()
+        )
 
     def _report_lines(self) -> list[str]:
         return [] if self.report is None else [f"report: {self.report}"]

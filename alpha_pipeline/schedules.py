@@ -17,7 +17,9 @@ def day_job(instrument: str) -> AssetJob:
 
 def whole_job(instrument: str) -> AssetJob:
     """Cached days to verdict, one run."""
-    return dg.define_asset_job(f"{_name(instrument)}_research", selection=_selection(instrument, per_day=False))
+    return dg.define_asset_job(
+        f"{_name(instrument)}_research", selection=_selection(instrument, per_day=False)
+    )
 
 
 def nightly_retrain(config: PipelineConfig, job: AssetJob) -> dg.ScheduleDefinition:
@@ -35,7 +37,9 @@ def nightly_retrain(config: PipelineConfig, job: AssetJob) -> dg.ScheduleDefinit
 
 
 def _selection(instrument: str, *, per_day: bool) -> dg.AssetSelection:
-    return dg.AssetSelection.assets(*(dg.AssetKey([instrument, s.name]) for s in STAGES if s.per_day == per_day))
+    return dg.AssetSelection.assets(
+        *(dg.AssetKey([instrument, s.name]) for s in STAGES if s.per_day == per_day)
+    )
 
 
 def _name(instrument: str) -> str:

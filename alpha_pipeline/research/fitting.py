@@ -5,6 +5,7 @@ temperatures see the validation rows. The policy is trained on the validation ro
 acts on comes from a perception that was not fitted on them, so that it learns how far to trust it.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from alpha_core.market.environment import Environment
 from alpha_core.market.episodes import episode_starts
 from alpha_core.market.fills import FillModel
 from alpha_core.rl.policies import RandomPolicy
-from alpha_core.rl.rollout import rollout
+from alpha_core.rl.rollout import MarketEnvironment, rollout
 from alpha_core.training.perception import PerceptionFit, fit_perception, predict_logits
 from alpha_core.training.policy import PolicyFit, fit_policy
 from alpha_pipeline.config import PipelineConfig
@@ -29,6 +30,7 @@ from alpha_pipeline.evaluation.splits import RowRange
 from alpha_pipeline.evaluation.statistics import sessions_per_year
 from alpha_pipeline.fills.regression import FillFit, fit_fill_model
 from alpha_pipeline.research.rows import Rows
+from alpha_pipeline.results import Check
 
 Progress = Callable[[dict[str, float]], None]
 
@@ -156,7 +158,7 @@ def measure_random(
 
 
 def fit_execution(
-    environment: Environment,
+    environment: MarketEnvironment,
     rows: Rows,
     part: RowRange,
     config: PipelineConfig,
@@ -177,3 +179,17 @@ def fit_execution(
         device=config.device,
         on_log=on_log,
     )
+
+
+def kill_checks(fit: PolicyFit) -> list[Check]:
+    """The policy's circuit breakers as checks."""
+    return [
+        Check(
+            name=verdict.name,
+            passed=verdict.passed,
+            figure=verdict.figure if math.isfinite(verdict.figure) else None,
+            threshold=verdict.threshold,
+            description=verdict.reason,
+        )
+        for verdict in fit.verdicts
+    ]

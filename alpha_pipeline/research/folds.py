@@ -13,7 +13,7 @@ from alpha_pipeline.config import PipelineConfig
 from alpha_pipeline.evaluation.grid import GridResult, run_grid
 from alpha_pipeline.evaluation.splits import Fold
 from alpha_pipeline.fxcache import open_day
-from alpha_pipeline.research.fitting import backtest_on, fit_everything, plan_on
+from alpha_pipeline.research.fitting import backtest_on, fit_everything, kill_checks, plan_on
 from alpha_pipeline.research.rows import join
 from alpha_pipeline.results import Check
 from alpha_pipeline.threads import use_threads
@@ -89,9 +89,15 @@ def run_fold(task: FoldTask) -> FoldOutcome:
         fill_mode=FillMode.POISSON,
     )
     score = perception_metrics(
-        fitted.logits[fold.test.slice], rows.part(fold.test), block=_BLOCK, resamples=_RESAMPLES, seed=config.seed
+        fitted.logits[fold.test.slice],
+        rows.part(fold.test),
+        block=_BLOCK,
+        resamples=_RESAMPLES,
+        seed=config.seed,
     )[config.gate.horizon_index]
-    return FoldOutcome(fold=fold, grid=grid, auc=score.auc, auc_low=score.auc_low, kill=fitted.policy.kill)
+    return FoldOutcome(
+        fold=fold, grid=grid, auc=score.auc, auc_low=score.auc_low, kill=kill_checks(fitted.policy)
+    )
 
 
 def _told(outcome: FoldOutcome, folds: int, report: Callable[[str], None]) -> FoldOutcome:

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alpha_core.errors import DataError
 from alpha_core.market.data import MarketData
 from alpha_core.training.sequences import SequenceData
 from alpha_pipeline.evaluation.splits import RowRange, Timeline, timeline
-from alpha_pipeline.fxcache import CachedDay, market_data, open_day, required_stamp, sequence_data
-from alpha_pipeline.stages.base import Days, Scope
+from alpha_pipeline.fxcache import CachedDay, market_data, sequence_data
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,26 +39,6 @@ class Rows:
     def day_of(self, rows: np.ndarray) -> list[str]:
         """Day key of each row number."""
         return [self.days[int(self.line.day[row])] for row in rows]
-
-
-def load_rows(scope: Scope, which: Days) -> Rows:
-    """Open the cached days of one part of the sample.
-
-    Raises:
-        DataError: a day was built by other code or settings than today's; mixing versions is refused.
-    """
-    return open_rows(scope, scope.days(which))
-
-
-def open_rows(scope: Scope, days: Sequence[str]) -> Rows:
-    """Open given cached days, see `load_rows`."""
-    artifacts = [scope.store.get("fxcache", day) for day in days]
-    stale = [a.partition for a in artifacts if not _is_current(scope, a.partition, a.stamp.code)]
-    if stale:
-        raise DataError(
-            f"the cache of {', '.join(stale)} was built by another version: rebuild it first (`alpha run`)"
-        )
-    return join([open_day(a.path / "fxcache.arrow", verify="fast") for a in artifacts], days)
 
 
 def join(cached: Sequence[CachedDay], days: Sequence[str]) -> Rows:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from alpha_pipeline.artifacts import WHOLE, Artifact, ArtifactStore
 from alpha_pipeline.config import PipelineConfig
 from alpha_pipeline.provenance import Stamp, canonical_json, digest_file, digest_json
 from alpha_pipeline.results import StageResult
+from alpha_pipeline.stages.checks import completed
 from alpha_pipeline.threads import use_threads
 
 
@@ -191,6 +192,7 @@ def execute(stage: Stage, scope: Scope, partition: str, info: dict[str, Any]) ->
         if "torch" in stage.kinds:
             use_threads(scope.config.threads)
         result = stage.run(StageContext(scope=scope, partition=partition, out=out))
+        result = replace(result, checks=completed(result.checks, stage.checks))
         _write_result(result, out)
         status = "rejected" if any(c.blocking for c in result.failed) else result.status
         return result, scope.store.publish(out, stamp=stamp, status=status, info=info)
@@ -210,7 +212,7 @@ def _write_result(result: StageResult, out: Path) -> None:
     for name, table in result.tables.items():
         table.write_parquet(_named(out / "tables", f"{name}.parquet"))
     for name, figure in result.figures.items():
-        _named(out / "figures", f"{name}.json").write_text(figure.to_json())
+        _named(out / "figures", f"{name}.json").write_text(str(figure.to_json()))
 
 
 def _named(folder: Path, name: str) -> Path:

@@ -17,7 +17,9 @@ def run(context: StageContext) -> StageResult:
     files = context.scope.raw_files[context.partition]
     report = ingest_day(files, context.config.instrument, context.out, config=context.config.ingest)
     facts = report.to_dict()
-    numbers = {k: float(v) for k, v in facts.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+    numbers = {
+        k: float(v) for k, v in facts.items() if isinstance(v, int | float) and not isinstance(v, bool)
+    }
     context.scope.report(f"{context.partition}: {report.rows} snapshots of {report.records_read} records")
     return StageResult(
         metrics=numbers | {"rows": float(report.rows)},
@@ -37,5 +39,3 @@ STAGE = Stage(
     settings=lambda config: [config.instrument, config.ingest],
     run=run,
 )
-
-

@@ -5,14 +5,18 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from alpha_core.errors import DataError
 from alpha_core.market.data import MarketData
 from alpha_core.training.perception import PerceptionFit, load_perception
 from alpha_pipeline.evaluation.baseline import BaselineStats
+from alpha_pipeline.evaluation.lockstep import Backtest
 from alpha_pipeline.evaluation.splits import RowRange, before_oos
 from alpha_pipeline.fills.coefficients import load_fill_model
+from alpha_pipeline.fxcache import open_day
 from alpha_pipeline.research.fitting import alpha_of, backtest_on
-from alpha_pipeline.research.rows import Rows, load_rows
-from alpha_pipeline.stages.base import Days, StageContext
+from alpha_pipeline.research.rows import Rows, join
+from alpha_pipeline.stages import fxcache
+from alpha_pipeline.stages.base import Days, Scope, StageContext
 
 FILL_FILE = "fill_coeffs.json"
 BASELINE_FILE = "baseline.json"
@@ -27,6 +31,23 @@ class InSample:
     rows: Rows
     train: RowRange
     validation: RowRange
+
+
+def load_rows(scope: Scope, which: Days) -> Rows:
+    """Open the cached days of one part of the sample.
+
+    Raises:
+        DataError: a day was built by other code or settings than today's; mixing versions is refused.
+    """
+    days = scope.days(which)
+    artifacts = [scope.store.get("fxcache", day) for day in days]
+    current = fxcache.version(scope.config)
+    stale = [a.partition for a in artifacts if a.stamp.code != current]
+    if stale:
+        raise DataError(
+            f"the cache of {', '.join(stale)} was built by another version: rebuild it first (`alpha run`)"
+        )
+    return join([open_day(a.path / fxcache.FILE, verify="fast") for a in artifacts], days)
 
 
 def in_sample(context: StageContext) -> InSample:
@@ -47,7 +68,7 @@ def market_with_alpha(context: StageContext, rows: Rows) -> MarketData:
     return rows.market.with_alpha(alpha)
 
 
-def published_backtest(context: StageContext, rows: Rows):
+def published_backtest(context: StageContext, rows: Rows) -> Backtest:
     """An environment over rows with the published perception and fill model."""
     fills = load_fill_model(context.upstream("fill_model") / FILL_FILE)
     return backtest_on(market_with_alpha(context, rows), fills, context.config)
@@ -55,4 +76,6 @@ def published_backtest(context: StageContext, rows: Rows):
 
 def baseline_of(context: StageContext) -> BaselineStats:
     """The published random baseline."""
-    return BaselineStats.from_dict(json.loads((context.upstream("random_baseline") / BASELINE_FILE).read_text()))
+    return BaselineStats.from_dict(
+        json.loads((context.upstream("random_baseline") / BASELINE_FILE).read_text())
+    )

@@ -1,6 +1,7 @@
 """The verdict: the chosen cell, once, on days that nothing was fitted or chosen on."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from alpha_core.market.config import FillMode
@@ -10,19 +11,22 @@ from alpha_core.training.policy import load_policy
 from alpha_pipeline.artifacts import WHOLE
 from alpha_pipeline.evaluation.choice import ChosenCell
 from alpha_pipeline.evaluation.criteria import all_criteria
+from alpha_pipeline.evaluation.episodes import EpisodePlan
 from alpha_pipeline.evaluation.evidence import GateEvidence, PerceptionEvidence
 from alpha_pipeline.evaluation.gate import judge
 from alpha_pipeline.evaluation.looks import Look, LookCount, LookLedger
 from alpha_pipeline.evaluation.oos import OosSeries, run_out_of_sample
+from alpha_pipeline.evaluation.series import series_of
+from alpha_pipeline.evaluation.splits import RowRange
 from alpha_pipeline.evaluation.statistics import sessions_per_year
 from alpha_pipeline.evaluation.verdict import write_verdict
 from alpha_pipeline.provenance import digest_json, git_revision
 from alpha_pipeline.report.figures import equity_figure
 from alpha_pipeline.research.fitting import plan_on
-from alpha_pipeline.research.rows import Rows, load_rows
+from alpha_pipeline.research.rows import Rows
 from alpha_pipeline.results import Check, StageResult
 from alpha_pipeline.stages.base import Days, Stage, StageContext, Upstream, required_stamp
-from alpha_pipeline.stages.models import POLICY_FOLDER, perception_of, published_backtest
+from alpha_pipeline.stages.models import POLICY_FOLDER, load_rows, perception_of, published_backtest
 from alpha_pipeline.stages.walk_forward import chosen_cell
 
 VERSION = "1"
@@ -64,18 +68,10 @@ def run(context: StageContext) -> StageResult:
     )
 
 
-def _series(context: StageContext, rows: Rows, cell: ChosenCell, max_environments: int | None = None) -> OosSeries:
-    """The five out-of-sample series, optionally cut into other batches, which must change nothing."""
-    import dataclasses
-
-    from alpha_pipeline.evaluation.splits import RowRange
-
-    backtest = published_backtest(context, rows)
-    if max_environments is not None:
-        backtest = dataclasses.replace(backtest, max_environments=max_environments)
+def _series(context: StageContext, rows: Rows, cell: ChosenCell) -> OosSeries:
     return run_out_of_sample(
-        backtest,
-        plan_on(rows, RowRange(0, len(rows)), context.config, overlapping=False),
+        published_backtest(context, rows),
+        _plan(context, rows),
         cell,
         policy=load_policy(context.upstream("execution_policy") / POLICY_FOLDER),
         random_policy=RandomPolicy(),
@@ -85,15 +81,24 @@ def _series(context: StageContext, rows: Rows, cell: ChosenCell, max_environment
     )
 
 
+def _plan(context: StageContext, rows: Rows) -> EpisodePlan:
+    return plan_on(rows, RowRange(0, len(rows)), context.config, overlapping=False)
+
+
 def _reproducible(context: StageContext, rows: Rows, cell: ChosenCell, first: OosSeries) -> Check:
-    again = _series(context, rows, cell, max_environments=7)
-    apart = int((again.chosen.pnl_ticks != first.chosen.pnl_ticks).sum())
+    """The chosen cell once more: models loaded afresh, and the episodes cut into two batches."""
+    plan = _plan(context, rows)
+    halves = replace(published_backtest(context, rows), max_environments=max(1, len(plan) // 2))
+    policy = load_policy(context.upstream("execution_policy") / POLICY_FOLDER)
+    key = (cell.cost, cell.threshold or 0.0)
+    again = series_of(halves.run(policy, plan, [key], fill_mode=FillMode.POISSON))
+    apart = int((again.pnl_ticks != first.chosen.pnl_ticks).sum())
     return Check(
         name="same_pnl_again",
         passed=apart == 0,
         figure=float(apart),
         threshold=0.0,
-        description="blocks whose out-of-sample PnL differs when run again, models loaded afresh, in other batches",
+        description="blocks whose out-of-sample PnL differs when run again, models loaded afresh, in two batches",
     )
 
 

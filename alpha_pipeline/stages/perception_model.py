@@ -4,7 +4,12 @@ import polars as pl
 
 from alpha_core.shapes import HORIZONS
 from alpha_core.training.perception import feature_gates, perception_metrics, predict_logits, save_perception
-from alpha_pipeline.report.figures import auc_figure, calibration_figure, feature_gate_figure, learning_curve_figure
+from alpha_pipeline.report.figures import (
+    auc_figure,
+    calibration_figure,
+    feature_gate_figure,
+    learning_curve_figure,
+)
 from alpha_pipeline.research.fitting import fit_alpha
 from alpha_pipeline.results import Check, StageResult
 from alpha_pipeline.stages.base import Days, Stage, StageContext, Upstream
@@ -19,7 +24,9 @@ def run(context: StageContext) -> StageResult:
     config, sample = context.config, in_sample(context)
 
     def tell(epoch: dict[str, float]) -> None:
-        context.scope.report(f"perception: {', '.join(f'{k} {v:.4g}' for k, v in epoch.items() if 'auc' not in k)}")
+        context.scope.report(
+            f"perception: {', '.join(f'{k} {v:.4g}' for k, v in epoch.items() if 'auc' not in k)}"
+        )
 
     fit = fit_alpha(sample.rows, sample.train, sample.validation, config, on_epoch=tell)
     save_perception(fit, context.out / PERCEPTION_FOLDER)
@@ -38,7 +45,9 @@ def run(context: StageContext) -> StageResult:
             "auc": auc_figure(scores),
             "calibration": calibration_figure(scores),
             "learning": learning_curve_figure(fit.history),
-            "gates": feature_gate_figure(dict(zip(sample.rows.market.feature_names, gates.tolist(), strict=True))),
+            "gates": feature_gate_figure(
+                dict(zip(sample.rows.market.feature_names, gates.tolist(), strict=True))
+            ),
         },
         checks=[_floor(traded.horizon, traded.auc_low)],
         history={k: [record[k] for record in fit.history] for k in fit.history[0]},

@@ -21,11 +21,27 @@ if TYPE_CHECKING:
 VERSION = "1"
 FILE = "report.html"
 _SECTIONS = (
-    ("fill_model", "Fill model", "How often passive orders were filled, and how often the model said they would be."),
-    ("random_baseline", "Random baseline", "What uniformly drawn actions earn: the anchor of every comparison."),
-    ("perception_model", "Perception", "P(up) at five horizons, on in-sample validation rows behind a purge."),
+    (
+        "fill_model",
+        "Fill model",
+        "How often passive orders were filled, and how often the model said they would be.",
+    ),
+    (
+        "random_baseline",
+        "Random baseline",
+        "What uniformly drawn actions earn: the anchor of every comparison.",
+    ),
+    (
+        "perception_model",
+        "Perception",
+        "P(up) at five horizons, on in-sample validation rows behind a purge.",
+    ),
     ("execution_policy", "Execution policy", "Training of the policy in replayed in-sample validation rows."),
-    ("backtest_grid", "Backtest grid, in sample", "On rows the policy was trained on: to explore, not to believe."),
+    (
+        "backtest_grid",
+        "Backtest grid, in sample",
+        "On rows the policy was trained on: to explore, not to believe.",
+    ),
     ("walk_forward", "Walk-forward", "Folds fitted from nothing, shown on rows none of their fits had seen."),
     ("oos_gate", "Out of sample", "The chosen cell on days that nothing was fitted or chosen on."),
 )
@@ -79,7 +95,9 @@ def _section(context: StageContext, stage: str, title: str, text: str) -> "Secti
 
     artifact = context.store.get(stage)
     metrics = artifact.result["metrics"]
-    figures = pl.DataFrame({"metric": list(metrics), "value": list(metrics.values())}, schema_overrides={"value": pl.Float64})
+    figures = pl.DataFrame(
+        {"metric": list(metrics), "value": list(metrics.values())}, schema_overrides={"value": pl.Float64}
+    )
     return Section(
         title=title,
         text=text,
@@ -110,7 +128,10 @@ def _lineage(context: StageContext) -> Iterator[tuple[str, str]]:
         for partition in context.store.partitions(stage):
             artifact = context.store.get(stage, partition)
             name = stage if partition == WHOLE else f"{stage} {partition}"
-            yield name, f"content {artifact.digest}, code {artifact.stamp.code}, config {artifact.stamp.config[:12]}"
+            yield (
+                name,
+                f"content {artifact.digest}, code {artifact.stamp.code}, config {artifact.stamp.config[:12]}",
+            )
 
 
 STAGE = Stage(

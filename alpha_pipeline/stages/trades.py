@@ -18,10 +18,14 @@ def run(context: StageContext) -> StageResult:
     trades.write_ipc(context.out / "trades.arrow", compression="lz4")
     by_hour = (
         trades.group_by(pl.col("ts_recv").dt.truncate("1h").alias("hour"))
-        .agg(trades=pl.len(), volume=pl.col("size").sum(), signed=(pl.col("size") * pl.col("aggressor")).sum())
+        .agg(
+            trades=pl.len(), volume=pl.col("size").sum(), signed=(pl.col("size") * pl.col("aggressor")).sum()
+        )
         .sort("hour")
     )
-    figure = go.Figure(go.Bar(x=by_hour["hour"].dt.strftime("%H:%M").to_list(), y=by_hour["volume"].to_list()))
+    figure = go.Figure(
+        go.Bar(x=by_hour["hour"].dt.strftime("%H:%M").to_list(), y=by_hour["volume"].to_list())
+    )
     figure.update_layout(title="Traded volume by hour (UTC)", xaxis_title="hour", yaxis_title="lots")
     size = trades["size"].cast(pl.Int64)
     return StageResult(

@@ -10,11 +10,11 @@ from alpha_pipeline.evaluation.splits import walk_forward
 from alpha_pipeline.provenance import canonical_json
 from alpha_pipeline.report.figures import fold_figure, grid_figure
 from alpha_pipeline.research.folds import FoldOutcome, FoldTask, run_folds
-from alpha_pipeline.research.rows import load_rows
 from alpha_pipeline.results import StageResult
 from alpha_pipeline.schemas import validate
 from alpha_pipeline.stages.base import Days, Stage, StageContext, Upstream
 from alpha_pipeline.stages.fxcache import FILE
+from alpha_pipeline.stages.models import load_rows
 
 VERSION = "1"
 CHOICE_FILE = "chosen_cell.json"
@@ -53,7 +53,9 @@ def _fold_table(outcomes: Sequence[FoldOutcome], chosen: ChosenCell) -> pl.DataF
     """One row per fold: its rows, its AUC and the chosen cell's result on its test rows."""
     lines = []
     for outcome in outcomes:
-        cell = outcome.grid.cells.filter((pl.col("cost") == chosen.cost) & (pl.col("threshold") == (chosen.threshold or 0.0)))
+        cell = outcome.grid.cells.filter(
+            (pl.col("cost") == chosen.cost) & (pl.col("threshold") == (chosen.threshold or 0.0))
+        )
         lines.append(
             {
                 "fold": outcome.fold.index,
@@ -71,11 +73,15 @@ def _fold_table(outcomes: Sequence[FoldOutcome], chosen: ChosenCell) -> pl.DataF
                 "episodes": cell["episodes"][0],
             }
         )
-    return pl.DataFrame(lines, schema_overrides=dict.fromkeys(("auc", "auc_low", "sharpe_episode"), pl.Float64))
+    return pl.DataFrame(
+        lines, schema_overrides=dict.fromkeys(("auc", "auc_low", "sharpe_episode"), pl.Float64)
+    )
 
 
 def _metrics(table: pl.DataFrame, chosen: ChosenCell) -> dict[str, float]:
-    figures = {f"{name}_{kind}": value for name in ("auc", "mean_pnl_ticks") for kind, value in _spread(table[name])}
+    figures = {
+        f"{name}_{kind}": value for name in ("auc", "mean_pnl_ticks") for kind, value in _spread(table[name])
+    }
     return figures | ({} if chosen.sharpe is None else {"chosen_in_sample_sharpe": chosen.sharpe})
 
 
