@@ -58,6 +58,8 @@ def _blocked(stage: Stage, scope: Scope, partition: str, found: dict[str, Stale]
 
 def _reasons(stage: Stage, scope: Scope, partition: str) -> list[str]:
     stored = scope.store.find(stage.name, partition)
+    if stored is not None and stored.status == "rejected" and not stage.per_day:
+        return ["its own checks rejected it"]
     try:
         required = required_stamp(stage, scope, partition)
     except DataError as error:

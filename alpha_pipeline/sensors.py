@@ -37,7 +37,7 @@ def new_files(instrument: str, job: Any) -> dg.SensorDefinition:
             dynamic_partitions_requests=[day_partitions(instrument).build_add_request(fresh)]
             if fresh
             else [],
-            run_requests=[_request(scope, day, job, stale_day(STAGES, scope, day)) for day in fresh],
+            run_requests=[_request(scope, day, stale_day(STAGES, scope, day)) for day in fresh],
         )
 
     return sensor
@@ -70,10 +70,10 @@ def _stale_requests(scope: Scope, context: dg.SensorEvaluationContext, job: Any)
     for day in sorted(set(known) & set(scope.store.partitions("mbp10_snapshots"))):
         stale = stale_day(STAGES, scope, day)
         if stale:
-            yield _request(scope, day, job, stale)
+            yield _request(scope, day, stale)
 
 
-def _request(scope: Scope, day: str, job: Any, stale: list[Stale]) -> dg.RunRequest:
+def _request(scope: Scope, day: str, stale: list[Stale]) -> dg.RunRequest:
     """A run of the stale stages of a day; its key names what is stored and why it is stale, so that it is asked once.
 
     Two files of one day are one partition and so one request.

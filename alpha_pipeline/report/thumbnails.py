@@ -1,4 +1,4 @@
-"""Small pictures of Plotly figures for places that show images and run no scripts, such as the Dagster page."""
+"""Small pictures of Plotly figures for places that show images but run no scripts: the Dagster page."""
 
 import base64
 import io

@@ -3,7 +3,7 @@
 import polars as pl
 
 from alpha_core.market.config import FillMode
-from alpha_core.training.policy import load_policy
+from alpha_core.training.policy_file import load_policy
 from alpha_pipeline.evaluation.grid import run_grid
 from alpha_pipeline.report.figures import grid_figure
 from alpha_pipeline.research.fitting import plan_on

@@ -1,7 +1,7 @@
 """The execution policy, trained in a replayed market on the alpha of the published perception."""
 
 from alpha_core.control.kill_criteria import THRESHOLDS
-from alpha_core.training.policy import save_policy
+from alpha_core.training.policy_file import save_policy
 from alpha_pipeline.report.figures import learning_curve_figure
 from alpha_pipeline.research.fitting import fit_execution, kill_checks
 from alpha_pipeline.results import StageResult

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from alpha_core.market.config import FillMode
 from alpha_core.rl.policies import RandomPolicy, ThresholdPolicy
 from alpha_core.training.perception import perception_metrics, predict_logits
-from alpha_core.training.policy import load_policy
+from alpha_core.training.policy_file import load_policy
 from alpha_pipeline.artifacts import WHOLE
 from alpha_pipeline.evaluation.choice import ChosenCell
 from alpha_pipeline.evaluation.criteria import all_criteria

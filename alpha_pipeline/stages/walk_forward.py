@@ -59,12 +59,10 @@ def _fold_table(outcomes: Sequence[FoldOutcome], chosen: ChosenCell) -> pl.DataF
         lines.append(
             {
                 "fold": outcome.fold.index,
-                "train_start": outcome.fold.train.start,
-                "train_stop": outcome.fold.train.stop,
-                "validation_start": outcome.fold.validation.start,
-                "validation_stop": outcome.fold.validation.stop,
+                "train_rows": len(outcome.fold.train),
+                "validation_rows": len(outcome.fold.validation),
                 "test_start": outcome.fold.test.start,
-                "test_stop": outcome.fold.test.stop,
+                "test_rows": len(outcome.fold.test),
                 "auc": outcome.auc,
                 "auc_low": outcome.auc_low,
                 "kill_criteria_passed": all(check.passed for check in outcome.kill),
