@@ -128,7 +128,7 @@ class _Progress(logging.Handler):
 
 
 def _say(line: str) -> None:
-    console.print(line, markup=False)
+    console.print(line, markup=False, soft_wrap=True)
 
 
 @contextlib.contextmanager
@@ -139,7 +139,7 @@ def _one_sentence() -> Iterator[None]:
     except AlphaError as error:
         if _options.debug:
             raise
-        console.print(f"error: {error}", markup=False, style="red")
+        console.print(f"error: {error}", markup=False, style="red", soft_wrap=True)
         sys.exit(EXIT_ERROR)
 
 
