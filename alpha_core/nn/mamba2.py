@@ -14,10 +14,11 @@ TAPS = 4
 """Width of the causal depthwise convolution."""
 
 STEP_RANGE = (1e-3, 1e-1)
-"""First step sizes are spread log-uniformly over it (Dao & Gu 2024)."""
+"""First step sizes lie evenly over it on a log scale, so that few heads cover 10 to 1000 rows of memory."""
 
-FIRST_CLOCK_RATE = 0.1
-"""First multiple of log1p(elapsed seconds) that the continuous-time option adds to the step size."""
+FIRST_CLOCK_RATE = 1e-3
+"""First multiple of log1p(elapsed seconds) that the continuous-time option adds to the step size: small beside
+the step sizes of slow heads, or a few seconds between rows would cost them the memory they are there for."""
 
 
 class MambaState(NamedTuple):
@@ -73,6 +74,10 @@ def _rows_since_reset(reset: Tensor, limit: int) -> Tensor:
 class Mamba2(nn.Module):
     """Mamba2 block with residual (Dao & Gu 2024, arXiv 2405.21060); one group, scalar A per head.
 
+    Starts as a bank of moving averages: A = -1, so that a step size is one over a time constant in rows; maps B and
+    C near 1; and no direct path (D = 0), because the norm would let one row's noise drown what is slow, while the
+    residual already carries the row itself.
+
     Args:
         width: D of input and output.
         expand: inner width is expand x width.
@@ -99,12 +104,12 @@ class Mamba2(nn.Module):
         self.channels = self.inner + 2 * state
         self.in_proj = linear(width, self.inner + self.channels + heads, bias=False, generator=generator)
         self.conv_weight = uniform(self.channels, TAPS, bound=1 / math.sqrt(TAPS), generator=generator)
-        self.conv_bias = nn.Parameter(torch.zeros(self.channels))
-        self.a_log = nn.Parameter(torch.log(1 + 15 * torch.rand(heads, generator=generator)))
+        self.conv_bias = nn.Parameter(torch.cat((torch.zeros(self.inner), torch.ones(2 * state))))
+        self.a_log = nn.Parameter(torch.zeros(heads))
         low, high = map(math.log, STEP_RANGE)
-        first = torch.exp(low + (high - low) * torch.rand(heads, generator=generator))
+        first = torch.exp(low + (high - low) * (torch.arange(heads) + 0.5) / heads)
         self.dt_bias = nn.Parameter(inverse_softplus(first))
-        self.d = nn.Parameter(torch.ones(heads))
+        self.d = nn.Parameter(torch.zeros(heads))
         clock = inverse_softplus(torch.full((heads,), FIRST_CLOCK_RATE))
         self.clock = nn.Parameter(clock) if continuous_time else None
         self.norm_weight = nn.Parameter(torch.ones(self.inner))

@@ -20,7 +20,9 @@ class PerceptionConfig(Architecture):
         weight_decay: of AdamW.
         gradient_clip: largest norm of the gradient.
         patience: epochs without a better validation AUC before training stops.
-        horizon_weights: weight of each horizon's loss, in the order of HORIZONS.
+        horizon_weights: weight of each horizon in the loss and in the validation score, in the order of
+            HORIZONS.
+        mirror: walk half of the streams with bids and asks exchanged; needs the features' names.
         autocast: bfloat16 where a device has it; recurrent state stays float32. No effect on a CPU.
     """
 
@@ -31,10 +33,11 @@ class PerceptionConfig(Architecture):
     epochs: int = 20
     learning_rate: float = 1e-3
     warmup: float = 0.1
-    weight_decay: float = 0.01
+    weight_decay: float = 0.1
     gradient_clip: float = 1.0
     patience: int = 4
     horizon_weights: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0, 1.0)
+    mirror: bool = True
     autocast: bool = True
 
     def problems(self) -> list[str]:

@@ -16,6 +16,7 @@ from alpha_core.shapes import HORIZONS
 from alpha_core.training.checkpoint import load_checkpoint, load_weights, save_checkpoint
 from alpha_core.training.config import PerceptionConfig
 from alpha_core.training.inference import logits_of, mean_gate
+from alpha_core.training.mirror import parity
 from alpha_core.training.scoring import HorizonMetrics, aucs, direction, perception_metrics
 from alpha_core.training.sequences import SequenceData
 from alpha_core.training.trainer import Trainer
@@ -90,7 +91,7 @@ def fit_perception(
     trainer = Trainer(model, train, config, seed=seed)
     while not trainer.finished:
         trainer.run()
-        entry = trainer.close_epoch(*_validate(model, validation))
+        entry = trainer.close_epoch(*_validate(model, validation, config))
         if on_epoch is not None:
             on_epoch(entry)
     model.load_state_dict(trainer.best)
@@ -106,28 +107,38 @@ def fit_perception(
 
 
 def new_model(train: SequenceData, config: PerceptionConfig, *, seed: int) -> Perception:
-    """Untrained network on the host whose scaler knows the training rows; constant features keep scale 1."""
+    """Untrained network on the host whose scaler knows the training rows; constant features keep scale 1.
+
+    With `mirror`, features that change sign in the mirror have mean 0: that of the rows and their images.
+    """
     model = Perception(config, generator=generator_for(seed, Purpose.INITIALISE))
     rows = train.features.double()
-    spread = rows.std(0, correction=0)
-    model.mean.copy_(rows.mean(0))
+    mean = rows.mean(0)
+    if config.mirror:
+        mean = mean.masked_fill(parity(train.feature_names) < 0, 0.0)
+    spread = (rows - mean).square().mean(0).sqrt()
+    model.mean.copy_(mean)
     model.scale.copy_(torch.where(spread > 0, spread, 1.0))
     return model
 
 
-def _validate(model: Perception, data: SequenceData) -> tuple[float, dict[str, float]]:
-    """Mean AUC over the horizons that have both classes, and the record of the epoch."""
+def _validate(
+    model: Perception, data: SequenceData, config: PerceptionConfig
+) -> tuple[float, dict[str, float]]:
+    """Mean AUC, weighted as the loss is, over the horizons that have both classes; and the epoch's record."""
     logits = logits_of(model, data)
     areas = {h: area for h, area in zip(HORIZONS, aucs(logits, data), strict=True) if area is not None}
-    if not areas:
+    weights = {h: w for h, w in zip(HORIZONS, config.horizon_weights, strict=True) if h in areas}
+    if not sum(weights.values()):
         raise DataError(
             f"validation has one class only at every horizon in {data.rows} rows: give it more rows"
         )
-    record = {"validation_auc": sum(areas.values()) / len(areas)}
+    mean = sum(weights[h] * areas[h] for h in areas) / sum(weights.values())
+    record = {"validation_auc": mean}
     record |= {f"validation_auc_{h}": area for h, area in areas.items()}
     losses = [_validation_loss(logits, data, column) for column in range(len(HORIZONS))]
     defined = [loss for loss in losses if loss is not None]
-    return record["validation_auc"], {**record, "validation_loss": sum(defined) / len(defined)}
+    return mean, {**record, "validation_loss": sum(defined) / len(defined)}
 
 
 def _validation_loss(logits: Tensor, data: SequenceData, column: int) -> float | None:

@@ -13,6 +13,7 @@ from alpha_core.nn.mamba2 import MambaState
 from alpha_core.nn.perception import Perception, PerceptionState
 from alpha_core.rng import Purpose, philox_uniform_scalar
 from alpha_core.training.config import PerceptionConfig
+from alpha_core.training.mirror import mirrored_streams, parity
 from alpha_core.training.sequences import Block, SequenceData, blocks, stream_rows
 
 
@@ -72,6 +73,7 @@ class Trainer:
         self.optimizer = _optimizer(model, config)
         weights = torch.tensor(config.horizon_weights, device=self.device)
         self.weights = weights / weights.sum()
+        self.parity = parity(data.feature_names).to(self.device) if config.mirror else None
         self.per_epoch = math.ceil(self.rows / self.streams / config.length)
         self.epoch, self.block, self.update = 0, 0, 0
         self.carried: PerceptionState | None = None
@@ -105,10 +107,11 @@ class Trainer:
             group["lr"] = rate_at(self.update, self.per_epoch * self.config.epochs, self.config)
         rows, used = block.rows.to(self.device), block.used.to(self.device)
         reset = None if block.reset is None else block.reset.to(self.device)
+        x, up = self._seen(rows)
         half = self.config.autocast and self.device.type == "cuda"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
-            logits, state = self.model(self.features[rows], self.seconds[rows], self.carried, reset)
-        loss = masked_loss(logits.float(), self.up[rows], self.mask[rows] * used[..., None], self.weights)
+            logits, state = self.model(x, self.seconds[rows], self.carried, reset)
+        loss = masked_loss(logits.float(), up, self.mask[rows] * used[..., None], self.weights)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), self.config.gradient_clip)
@@ -116,6 +119,14 @@ class Trainer:
         self.carried = state.detach()
         self.update += 1
         return loss.detach()
+
+    def _seen(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Features and directions of a block, with this epoch's streams in the mirror."""
+        x, up = self.features[rows], self.up[rows]
+        if self.parity is None:
+            return x, up
+        flipped = mirrored_streams(len(rows), self.epoch).to(self.device)[:, None, None]
+        return torch.where(flipped, x * self.parity, x), torch.where(flipped, 1 - up, up)
 
     def close_epoch(self, score: float, record: dict[str, float]) -> dict[str, float]:
         """Book an epoch and its validation score; keep the weights when they are the best so far.

@@ -144,8 +144,8 @@ def test_continuous_time_means_more_decay_after_more_time():
     step = torch.zeros(1, 2, 3)
     delta = module.step_size(step, torch.tensor([[0.0, 3600.0]]))
     assert (delta[:, 1] > delta[:, 0]).all()
-    # log1p(3600) = 8.1889...; the first rate is 0.1 for every head.
-    torch.testing.assert_close(delta[:, 1] - delta[:, 0], torch.full((1, 3), 0.1 * math.log1p(3600)))
+    # log1p(3600) = 8.1889...; the first rate is 1e-3 for every head.
+    torch.testing.assert_close(delta[:, 1] - delta[:, 0], torch.full((1, 3), 1e-3 * math.log1p(3600)))
     with torch.no_grad():
         module.clock.fill_(-50.0)
     assert (module.step_size(step, torch.tensor([[0.0, 1e5]])) >= 0).all()
@@ -157,6 +157,19 @@ def test_without_continuous_time_the_clock_is_not_read():
     x, seconds = sequence(2, 10)
     assert torch.equal(module(x, seconds)[0], module(x, seconds * 100)[0])
     assert not torch.equal(mamba()(x, seconds)[0], mamba()(x, seconds * 100)[0])
+
+
+@torch.no_grad()
+def test_starts_as_moving_averages_over_ten_to_a_thousand_rows():
+    """An impulse is left over as exp(-t / time constant); the time constants spread evenly on a log scale."""
+    module = mamba(continuous_time=False)
+    module.in_proj.weight.zero_()
+    state = module.initial_state(1)
+    state.ssm.fill_(1.0)
+    _, state = module(torch.zeros(1, 20, 12), torch.zeros(1, 20), state)
+    constants = -20 / state.ssm[0, :, 0, 0].log()
+    torch.testing.assert_close(constants, 10 ** torch.tensor([16 / 6, 2.0, 8 / 6]), rtol=1e-3, atol=0)
+    assert (module.d == 0).all()
 
 
 def test_inverse_softplus():

@@ -84,4 +84,5 @@ def tiny_config() -> PerceptionConfig:
         learning_rate=5e-3,
         weight_decay=0.1,
         patience=2,
+        mirror=False,
     )

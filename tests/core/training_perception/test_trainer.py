@@ -11,6 +11,7 @@ from alpha_core.errors import CheckpointError, ConfigError, DataError
 from alpha_core.training.checkpoint import load_checkpoint, save_checkpoint
 from alpha_core.training.config import PerceptionConfig
 from alpha_core.training.inference import logits_of
+from alpha_core.training.mirror import EVEN, ODD, parity
 from alpha_core.training.perception import new_model
 from alpha_core.training.trainer import Trainer, masked_loss, rate_at
 
@@ -57,6 +58,24 @@ def test_gradient_norm_is_clipped_and_state_is_cut(small, tiny_config):
     assert not run.carried.hidden.requires_grad
     assert not run.carried.blocks[0].ssm.requires_grad
     assert run.carried.hidden.abs().sum() > 0
+
+
+def test_mirror_turns_half_of_the_streams_and_the_other_half_next(small, tiny_config):
+    names = (*sorted(ODD), *sorted(EVEN))
+    data = replace(small, feature_names=names)
+    run = trainer(data, replace(tiny_config, mirror=True))
+    rows = torch.arange(16).view(8, 2)
+    turned = torch.arange(8) % 2 == 1
+    for epoch in range(2):
+        run.epoch = epoch
+        x, up = run._seen(rows)
+        expected = torch.where(
+            turned[:, None, None], data.features[rows] * parity(names), data.features[rows]
+        )
+        assert torch.equal(x, expected)
+        rises = (data.labels[rows] > 0).float()
+        assert torch.equal(up, torch.where(turned[:, None, None], 1 - rises, rises))
+        turned = ~turned
 
 
 def test_every_row_is_used_once_an_epoch(small, tiny_config):
