@@ -127,7 +127,7 @@ class Stage:
     Attributes:
         name: noun, also the asset's name.
         description: what a person reads on the page.
-        group: heading under which the page shows it.
+        group: part of the pipeline it belongs to, a tag on the page (the page groups by instrument).
         kinds: technologies, shown as badges.
         per_day: whether days are its partitions.
         upstream: what it reads.
