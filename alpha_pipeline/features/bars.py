@@ -83,7 +83,7 @@ class IntervalTracker:
 
 
 @njit(cache=True)
-def _follow(  # noqa: PLR0917 - numba knows no keyword-only arguments
+def _follow(
     ts: NDArray[np.int64],
     mid2: NDArray[np.int32],
     first: NDArray[np.bool_],

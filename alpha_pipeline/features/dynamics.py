@@ -76,7 +76,7 @@ def ema_step(average: float, value: float, alpha: float, seed: bool) -> float:
 
 
 @njit(cache=True)
-def _advance(  # noqa: PLR0917 - numba knows no keyword-only arguments
+def _advance(
     mid2: NDArray[np.int32],
     first: NDArray[np.bool_],
     duration_ns: NDArray[np.int64],

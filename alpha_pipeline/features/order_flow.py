@@ -99,7 +99,7 @@ def _add_book_flow(book: NDArray[np.int32], old: NDArray[np.int32], pending: NDA
 
 
 @njit(cache=True)
-def _sum_flows(  # noqa: PLR0917 - numba knows no keyword-only arguments
+def _sum_flows(
     book: NDArray[np.int32],
     first: NDArray[np.bool_],
     marks: NDArray[np.bool_],

@@ -149,7 +149,7 @@ def _open_row(state: NDArray[np.int64], book: NDArray[np.int32], j: int) -> None
 
 
 @njit(cache=True)
-def _replay(  # noqa: PLR0917 - numba knows no keyword-only arguments
+def _replay(
     book: NDArray[np.int32],
     first: NDArray[np.bool_],
     marks: NDArray[np.bool_],
