@@ -101,7 +101,7 @@ class _Scan(torch.autograd.Function):
     """The scan with its backward pass written out; checked against `cfc_loop` and by gradcheck."""
 
     @staticmethod
-    def forward(  # noqa: PLR0917  autograd passes them by position
+    def forward(
         ctx: Any, gates: Tensor, weight: Tensor, dt: Tensor, state: Tensor, reset: Tensor | None
     ) -> Tensor:
         hidden, active = _forward(gates, weight, dt, state, reset)
