@@ -12,13 +12,14 @@ from typing import Any
 
 import dagster as dg
 
+from alpha_core.errors import DataError
 from alpha_pipeline.artifacts import WHOLE
 from alpha_pipeline.assets.factory import PIPELINE_RUN_TAG
 from alpha_pipeline.definitions import build_defs
 from alpha_pipeline.launched import Launched
 from alpha_pipeline.partitions import day_partitions
 from alpha_pipeline.paths import Workspace
-from alpha_pipeline.plan import Stale, stale_day, stale_whole
+from alpha_pipeline.plan import Stale, rejection, stale_day, stale_whole, standing
 from alpha_pipeline.sqlite import use_cheap_commits
 from alpha_pipeline.stages.base import Days, Scope, Stage
 
@@ -53,10 +54,16 @@ def launch(
             )
         whole = [s for s in stages if not s.per_day]
         if whole:
+            _refuse_without_days(done, days)
             scope.days(Days.IN_SAMPLE)
             runner.bring_up_to_date(whole, stale_whole(stages, scope), WHOLE, "research")
     done.seconds = time.monotonic() - started
     return done
+
+
+def _refuse_without_days(done: Launched, days: Sequence[str]) -> None:
+    if len(done.failed) == len(days):
+        raise DataError(f"every day failed; {days[0]}: {done.failed[days[0]]}")
 
 
 class _Runner:
@@ -79,17 +86,19 @@ class _Runner:
         self, stages: Sequence[Stage], stale: Sequence[Stale], partition: str, label: str
     ) -> None:
         names = [s.stage for s in stale]
-        self.done.fresh += [(s.name, partition) for s in stages if s.name not in names]
+        now = standing(stages, self.scope, partition, stale)
+        self.done.note(partition, now.fresh, now.rejection)
         if not stale:
-            self.say(f"{label}: up to date")
+            self.say(f"{label}: {self.done.failed.get(partition, 'up to date')}")
             return
         started = time.monotonic()
         result = self._execute(names, partition)
+        built = _materialized(result)
+        self.done.built += [(name, partition) for name in built]
         if result.success:
-            self.done.built += [(name, partition) for name in names]
-            self.say(f"{label}: built {', '.join(names)} in {time.monotonic() - started:.1f} s")
+            self.say(f"{label}: built {', '.join(built)} in {time.monotonic() - started:.1f} s")
         else:
-            self.done.failed[partition] = _reason(result)
+            self.done.failed[partition] = rejection(built, self.scope, partition) or _reason(result)
             self.say(f"{label}: FAILED, {self.done.failed[partition]}")
 
     def _execute(self, names: Sequence[str], partition: str) -> dg.ExecuteInProcessResult:
@@ -103,8 +112,14 @@ class _Runner:
         )
 
 
+def _materialized(result: dg.ExecuteInProcessResult) -> list[str]:
+    """Names of the stages that published something in a run, in the order in which they did."""
+    keys = (event.asset_key for event in result.get_asset_materialization_events())
+    return [key.path[-1] for key in keys if key is not None]
+
+
 def _reason(result: Any) -> str:
-    """The sentence of the first failed step, or the first failed blocking check."""
+    """The sentence of the first failed step."""
     for event in result.all_events:
         if event.is_step_failure:
             data = event.step_failure_data

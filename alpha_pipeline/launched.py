@@ -1,5 +1,6 @@
 """What bringing a graph up to date did, in plain words for people and machines."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 
@@ -10,7 +11,7 @@ class Launched:
     Attributes:
         built: stage and partition of everything that ran and succeeded.
         fresh: stage and partition of everything that was up to date.
-        failed: partition to the one sentence that says why.
+        failed: partition to the one sentence that says why it failed or was rejected, now or before.
         seconds: wall time.
     """
 
@@ -18,3 +19,9 @@ class Launched:
     fresh: list[tuple[str, str]] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+
+    def note(self, partition: str, fresh: Sequence[str], rejection: str | None) -> None:
+        """Enter what held of a partition before anything ran: a day once rejected stays told until it is mended."""
+        self.fresh += [(name, partition) for name in fresh]
+        if rejection is not None:
+            self.failed[partition] = rejection

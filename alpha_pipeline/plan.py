@@ -24,6 +24,19 @@ class Stale:
     reasons: Sequence[str]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """How the stages of one partition stand that are not stale.
+
+    Attributes:
+        fresh: names of those that are up to date.
+        rejection: why what lies behind a rejected artifact is not built, None where nothing is rejected.
+    """
+
+    fresh: Sequence[str]
+    rejection: str | None
+
+
 def stale_day(stages: Sequence[Stage], scope: Scope, day: str) -> list[Stale]:
     """The stale per-day stages of one day, upstream first; whatever reads a stale one is stale with it.
 
@@ -37,14 +50,39 @@ def stale_whole(stages: Sequence[Stage], scope: Scope) -> list[Stale]:
     return _walk([s for s in stages if not s.per_day], scope, WHOLE)
 
 
+def standing(stages: Sequence[Stage], scope: Scope, partition: str, stale: Sequence[Stale]) -> Standing:
+    """What holds of a partition beside what is stale there.
+
+    Args:
+        stages: which, upstream first.
+        scope: the market.
+        partition: the day, or WHOLE.
+        stale: what `stale_day` or `stale_whole` says of the same partition.
+    """
+    found = {entry.stage: entry for entry in stale}
+    kept = [s for s in stages if s.name not in found]
+    fresh = [s.name for s in kept if not _blocked(s, scope, partition, found)]
+    return Standing(fresh=fresh, rejection=rejection(fresh, scope, partition))
+
+
+def rejection(names: Sequence[str], scope: Scope, partition: str) -> str | None:
+    """One sentence on the first rejected artifact among the stages named, with the figures of its failed checks."""
+    for artifact in (scope.store.find(name, partition) for name in names):
+        if artifact is not None and artifact.status == "rejected":
+            checks = artifact.result["checks"]
+            reasons = "; ".join(c["description"] for c in checks if c["blocking"] and not c["passed"])
+            return f"rejected by {artifact.stage}: {reasons}; mend the input or the thresholds"
+    return None
+
+
 def _walk(stages: Sequence[Stage], scope: Scope, partition: str) -> list[Stale]:
     found: dict[str, Stale] = {}
     for stage in stages:
         if _blocked(stage, scope, partition, found):
             continue
-        reasons = [f"{e.stage} is rebuilt" for e in stage.upstream if e.stage in found] or _reasons(
-            stage, scope, partition
-        )
+        reasons = [
+            f"{e.stage} is rebuilt" for e in stage.upstream if e.content and e.stage in found
+        ] or _reasons(stage, scope, partition)
         if reasons:
             found[stage.name] = Stale(stage=stage.name, partition=partition, reasons=reasons)
     return list(found.values())

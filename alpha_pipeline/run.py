@@ -3,22 +3,20 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from alpha_core.errors import AlphaError, ConfigError
-from alpha_pipeline.artifacts import ArtifactStore, write_atomically
+from alpha_core.errors import ConfigError
+from alpha_pipeline.artifacts import WHOLE, ArtifactStore, write_atomically
 from alpha_pipeline.config import PipelineConfig, load
 from alpha_pipeline.evaluation.verdict import read_verdict
+from alpha_pipeline.launched import Launched
 from alpha_pipeline.paths import Workspace
-from alpha_pipeline.plan import Stale, stale_day, stale_whole
+from alpha_pipeline.plan import Stale, stale_day, stale_whole, standing
 from alpha_pipeline.provenance import canonical_json, digest_file, digest_json
 from alpha_pipeline.stages import STAGES
-from alpha_pipeline.stages.base import Days, Scope, Stage
+from alpha_pipeline.stages.base import Scope, Stage
 from alpha_pipeline.stages.oos_gate import VERDICT_FILE
 from alpha_pipeline.stages.report import FILE as REPORT_FILE
-
-if TYPE_CHECKING:
-    from alpha_pipeline.launch import Launched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +31,7 @@ class RunOutcome:
     """
 
     instrument: str
-    launched: "Launched"
+    launched: Launched
     verdict: dict[str, Any] | None
     report: Path | None
 
@@ -98,7 +96,7 @@ def run_market(
     stages = _until(until)
     done = _launch_if_stale(scope, workspace, stages, say)
     reached = any(stage.name == "oos_gate" for stage in stages)
-    broken = "all" in done.failed
+    broken = WHOLE in done.failed
     if not reached or broken:
         return RunOutcome(instrument=instrument, launched=done, verdict=None, report=None)
     return RunOutcome(
@@ -170,22 +168,17 @@ def _until(name: str | None) -> list[Stage]:
 
 def _launch_if_stale(
     scope: Scope, workspace: Workspace, stages: Sequence[Stage], say: Callable[[str], None]
-) -> "Launched":
+) -> Launched:
     """Ask the stamps first: an answer of `all up to date` needs no orchestrator to be loaded."""
-    from alpha_pipeline.launched import Launched
-
-    days = sorted(scope.raw_files)
+    days, done = sorted(scope.raw_files), Launched()
     say(f"{scope.config.name}: {len(days)} days in {scope.raw}")
-    whole = [s for s in stages if not s.per_day]
+    by_day, whole = [s for s in stages if s.per_day], [s for s in stages if not s.per_day]
     stale = [entry for day in days for entry in stale_day(stages, scope, day)]
-    if not stale and not (whole and stale_whole(whole, scope)):
-        fresh = [(s.name, p) for s in stages for p in (days if s.per_day else ["all"])]
-        return Launched(fresh=fresh)
-    from alpha_pipeline.launch import launch
+    if stale or (whole and stale_whole(whole, scope)):
+        from alpha_pipeline.launch import launch
 
-    done = launch(scope, workspace, stages, say)
-    if whole and len(done.failed) == len(days):
-        raise AlphaError(f"every day failed; the first: {next(iter(done.failed.values()))}")
-    if whole:
-        scope.days(Days.IN_SAMPLE)
+        return launch(scope, workspace, stages, say)
+    for partition, part in [*((day, by_day) for day in days), (WHOLE, whole)]:
+        now = standing(part, scope, partition, ())
+        done.note(partition, now.fresh, now.rejection)
     return done

@@ -55,7 +55,7 @@ def stale_versions(instrument: str, job: Any) -> dg.SensorDefinition:
         minimum_interval_seconds=_INTERVAL_SECONDS,
     )
     def sensor(context: dg.SensorEvaluationContext, pipeline: Pipeline) -> dg.SensorResult | dg.SkipReason:
-        requests = list(_stale_requests(pipeline.scope(instrument, report=context.log.info), context, job))
+        requests = list(_stale_requests(pipeline.scope(instrument, report=context.log.info), context))
         return (
             dg.SensorResult(run_requests=requests)
             if requests
@@ -65,7 +65,7 @@ def stale_versions(instrument: str, job: Any) -> dg.SensorDefinition:
     return sensor
 
 
-def _stale_requests(scope: Scope, context: dg.SensorEvaluationContext, job: Any) -> Iterator[dg.RunRequest]:
+def _stale_requests(scope: Scope, context: dg.SensorEvaluationContext) -> Iterator[dg.RunRequest]:
     known = context.instance.get_dynamic_partitions(day_partitions(scope.config.name).name or "")
     for day in sorted(set(known) & set(scope.store.partitions("mbp10_snapshots"))):
         stale = stale_day(STAGES, scope, day)

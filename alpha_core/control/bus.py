@@ -73,7 +73,7 @@ class SignalBus:
 
     def set_ema(self, name: str, state: AdaptiveEma) -> "SignalBus":
         """The bus with a smoothed signal replaced."""
-        return self.set({name: state.mean, f"{name}_previous": state.previous, f"{name}_count": state.count})
+        return self.set({name: state.mean, f"{name}_previous": state.previous, f"{name}_count": state.seen})
 
     def regime(self) -> RegimeState:
         """State of the regime defence."""
@@ -161,7 +161,9 @@ def _read_signals(path: Path) -> tuple[dict[str, float], list[str]]:
     expected = {signal.name: signal for signal in SIGNALS if signal.reset is Reset.PERSIST}
     problems = [f"{path}: {name} is no persistent signal" for name in stored if name not in expected]
     problems += [f"{path}: {name} is absent" for name in expected if name not in stored]
-    good = {name: value for name, value in stored.items() if name in expected and _in_range(expected[name], value)}
+    good = {
+        name: value for name, value in stored.items() if name in expected and _in_range(expected[name], value)
+    }
     problems += [
         f"{path}: {name} was {value!r}, must be in [{expected[name].low:g}, {expected[name].high:g}]"
         for name, value in stored.items()

@@ -80,7 +80,7 @@ def update_regime(
 ) -> tuple[RegimeState, Tensor, Tensor]:
     """One step: smooth the volatility, move the reference, compare the two.
 
-    reference: running mean of the first REFERENCE_SAMPLES smoothed values, then reference += rate (smoothed - reference);
+    reference: running mean of the first REFERENCE_SAMPLES smoothed values, then += rate (smoothed - reference);
     scale = clamp(max(reference, floor) / smoothed, SCALE_LEAST, 1).
 
     Args:

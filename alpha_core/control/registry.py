@@ -51,16 +51,32 @@ _REGIME = "alpha_core.control.regime"
 _KILL = "alpha_core.control.kill_criteria"
 
 
-def _ema(name: str, meaning: str, unit: str, bounds: tuple[float, float], reader: str, reset: Reset) -> list[Signal]:
+def _ema(
+    name: str, meaning: str, unit: str, bounds: tuple[float, float], reader: str, reset: Reset
+) -> list[Signal]:
     """The three signals that hold an adaptive EMA: mean, last observation, number of observations."""
     parts = (
         (name, f"{meaning}, smoothed", unit, bounds, reader),
         (f"{name}_previous", f"{meaning}, last observation", unit, bounds, _SMOOTHING),
-        (f"{name}_count", f"{meaning}, observations so far; 0 means none yet", "count", (0.0, LARGEST), _SMOOTHING),
+        (
+            f"{name}_count",
+            f"{meaning}, observations so far; 0 means none yet",
+            "count",
+            (0.0, LARGEST),
+            _SMOOTHING,
+        ),
     )
     return [
         Signal(
-            name=n, meaning=m, unit=u, low=low, high=high, initial=0.0, writer=_SMOOTHING, reader=r, reset=reset
+            name=n,
+            meaning=m,
+            unit=u,
+            low=low,
+            high=high,
+            initial=0.0,
+            writer=_SMOOTHING,
+            reader=r,
+            reset=reset,
         )
         for n, m, u, (low, high), r in parts
     ]

@@ -13,14 +13,14 @@ class AdaptiveEma(NamedTuple):
     """State of one smoothed signal, or of many along leading dimensions.
 
     Attributes:
-        mean: [...] smoothed value; meaningless while `count` is 0.
+        mean: [...] smoothed value; meaningless while `seen` is 0.
         previous: [...] last finite observation.
-        count: [...] finite observations so far; 0 is the sentinel that the next one replaces.
+        seen: [...] finite observations so far; 0 is the sentinel that the next one replaces.
     """
 
     mean: Tensor
     previous: Tensor
-    count: Tensor
+    seen: Tensor
 
 
 def empty_ema(shape: tuple[int, ...] = (), *, device: str | torch.device = "cpu") -> AdaptiveEma:
@@ -48,12 +48,12 @@ def update_ema(state: AdaptiveEma, observed: Tensor, *, alpha_min: float = 0.0) 
     moved = torch.lerp(mean, x, gain)  # exact at both ends, unlike mean + gain (x - mean)
     # Rounding may step over an end of the hull by one unit in the last place.
     moved = torch.minimum(torch.maximum(moved, torch.minimum(x, mean)), torch.maximum(x, mean))
-    moved = torch.where(state.count == 0, x, moved)
+    moved = torch.where(state.seen == 0, x, moved)
     seen = torch.isfinite(observed)
     return AdaptiveEma(
         torch.where(seen, moved, mean).to(state.mean.dtype),
         torch.where(seen, x, previous).to(state.previous.dtype),
-        state.count + seen.to(state.count.dtype),
+        state.seen + seen.to(state.seen.dtype),
     )
 
 

@@ -72,9 +72,18 @@ class Scope:
         return {f"raw/{i}": digest_file(p) for i, p in enumerate(self.raw_files.get(day, []))}
 
     def usable_days(self) -> list[str]:
-        """Days whose cache is published and holds rows, oldest first."""
-        found = (self.store.find("fxcache", day) for day in self.store.partitions("fxcache"))
-        return [a.partition for a in found if a is not None and a.status == "ok"]
+        """Days that have raw files and a cache with rows and that no check rejected, oldest first.
+
+        The store may hold more: days of another folder, or a cache made before the day's file was replaced by one
+        that was rejected.
+        """
+        return [
+            day for day in self.store.partitions("fxcache") if day in self.raw_files and self._passed(day)
+        ]
+
+    def _passed(self, day: str) -> bool:
+        found = (self.store.find(stage, day) for stage in ("trades", "data_quality", "fxcache"))
+        return all(artifact is not None and artifact.status == "ok" for artifact in found)
 
     def days(self, which: Days) -> list[str]:
         """Days of one part of the sample; the last `walk_forward.oos_days` are out of sample.

@@ -67,7 +67,7 @@ def test_torn_pointer_is_reported_by_name(tmp_path):
     pointer = tmp_path / "stage" / "all" / "current.json"
     pointer.parent.mkdir(parents=True)
     pointer.write_text('{"attempt": ')
-    with pytest.raises(DataError, match="current.json is not readable"):
+    with pytest.raises(DataError, match=r"current\.json is not readable"):
         ArtifactStore(tmp_path).find("stage")
 
 

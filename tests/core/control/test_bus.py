@@ -119,7 +119,10 @@ def test_an_absent_file_is_a_first_run(tmp_path):
         ('{"format": "alpha-bus", "version": 1, "signals": {"regime_floor": NaN}}', "regime_floor was nan"),
         ('{"format": "alpha-bus", "version": 1, "signals": {"regime_floor": -1}}', "regime_floor was -1"),
         ('{"format": "alpha-bus", "version": 1, "signals": {"regime_floor": true}}', "regime_floor was True"),
-        ('{"format": "alpha-bus", "version": 1, "signals": {"regime_floor": 1e-9, "x": 1}}', "x is no persistent"),
+        (
+            '{"format": "alpha-bus", "version": 1, "signals": {"regime_floor": 1e-9, "x": 1}}',
+            "x is no persistent",
+        ),
         ('{"format": "alpha-bus", "version": 1, "signals": {}}', "regime_floor is absent"),
     ],
 )

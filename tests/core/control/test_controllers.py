@@ -65,7 +65,7 @@ def test_engagement_converges_to_a_rail_under_constant_excess():
 def test_engagement_nan_changes_nothing():
     tau, state = engage(t(0.2), empty_ema(), math.nan, gain=0.1, target=0.1)
     assert float(tau) == pytest.approx(0.2)
-    assert float(state.count) == 0
+    assert float(state.seen) == 0
 
 
 def test_attenuation_reference_numbers(vectors):

@@ -42,7 +42,9 @@ def test_reference_numbers(vectors):
 
 
 def test_movement_sees_a_rotation_that_keeps_the_norm():
-    assert float(early_q_movement([torch.tensor([1.0, 0.0])], [torch.tensor([0.0, 1.0])])) == pytest.approx(2**0.5)
+    assert float(early_q_movement([torch.tensor([1.0, 0.0])], [torch.tensor([0.0, 1.0])])) == pytest.approx(
+        2**0.5
+    )
 
 
 def test_movement_refuses_different_parts():
