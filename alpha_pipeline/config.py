@@ -55,6 +55,11 @@ class PipelineConfig(BaseModel):
     def name(self) -> str:
         return self.instrument.name
 
+    @property
+    def numerics(self) -> tuple[int, str, int]:
+        """Seed, device and threads: with equal settings, what two fits may still differ by."""
+        return self.seed, self.device, self.threads
+
 
 def available(workspace: Workspace) -> list[str]:
     """Names of the instruments that have a file."""

@@ -60,7 +60,7 @@ STAGE = Stage(
         Upstream(stage="execution_policy", days=Days.WHOLE),
     ),
     version=lambda _: VERSION,
-    settings=lambda c: [c.market, c.grid, c.walk_forward, c.gate.horizon_index, c.instrument],
+    settings=lambda c: [c.market, c.grid, c.walk_forward, c.gate.horizon_index, c.instrument, c.numerics],
     run=run,
     checks={"grid_schema": True},
 )

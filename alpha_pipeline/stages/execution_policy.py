@@ -52,7 +52,7 @@ STAGE = Stage(
         Upstream(stage="perception_model", days=Days.WHOLE),
     ),
     version=lambda _: VERSION,
-    settings=lambda c: [c.policy, c.market, c.walk_forward, c.gate.horizon_index, c.instrument],
+    settings=lambda c: [c.policy, c.market, c.walk_forward, c.gate.horizon_index, c.instrument, c.numerics],
     run=run,
     checks=dict.fromkeys(THRESHOLDS, False),
 )

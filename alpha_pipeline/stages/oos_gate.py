@@ -176,7 +176,7 @@ STAGE = Stage(
         Upstream(stage="walk_forward", days=Days.WHOLE),
     ),
     version=lambda _: VERSION,
-    settings=lambda c: [c.market, c.grid, c.gate, c.walk_forward, c.instrument],
+    settings=lambda c: [c.market, c.grid, c.gate, c.walk_forward, c.instrument, c.numerics],
     run=run,
     checks={c.name: False for c in all_criteria() if c.name not in ("reality_check", "shadow_replay")},
 )

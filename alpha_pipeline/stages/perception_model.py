@@ -76,7 +76,7 @@ STAGE = Stage(
     per_day=False,
     upstream=(Upstream(stage="fxcache", days=Days.IN_SAMPLE),),
     version=lambda _: VERSION,
-    settings=lambda c: [c.perception, c.walk_forward, c.gate.horizon_index],
+    settings=lambda c: [c.perception, c.walk_forward, c.gate.horizon_index, c.numerics],
     run=run,
     checks={"auc_above_chance": False},
 )

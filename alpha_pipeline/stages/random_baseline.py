@@ -43,6 +43,6 @@ STAGE = Stage(
     per_day=False,
     upstream=(Upstream(stage="fxcache", days=Days.IN_SAMPLE), Upstream(stage="fill_model", days=Days.WHOLE)),
     version=lambda _: VERSION,
-    settings=lambda c: [c.market, c.grid, c.gate, c.walk_forward, c.instrument],
+    settings=lambda c: [c.market, c.grid, c.gate, c.walk_forward, c.instrument, c.numerics],
     run=run,
 )
