@@ -1,6 +1,7 @@
 """Dagster sensors: new raw files become partitions, stale caches become runs. Both ask `plan` what is true."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import dagster as dg
@@ -14,6 +15,15 @@ from alpha_pipeline.stages import STAGES
 from alpha_pipeline.stages.base import Scope
 
 _INTERVAL_SECONDS = 60
+_LONGEST_RUN = timedelta(hours=1)  # an older unfinished run was killed: nothing else ever closes it
+_PARTITION_TAG, _RUN_KEY_TAG = "dagster/partition", "dagster/run_key"
+_UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
 
 
 def new_files(instrument: str, job: Any) -> dg.SensorDefinition:
@@ -33,20 +43,21 @@ def new_files(instrument: str, job: Any) -> dg.SensorDefinition:
             return dg.SkipReason(str(error))
         known = set(context.instance.get_dynamic_partitions(day_partitions(instrument).name or ""))
         fresh = [day for day in days if day not in known]
+        if not fresh:
+            return dg.SkipReason(f"no new day among the {len(days)} in {scope.raw}")
         return dg.SensorResult(
-            dynamic_partitions_requests=[day_partitions(instrument).build_add_request(fresh)]
-            if fresh
-            else [],
-            run_requests=[_request(scope, day, stale_day(STAGES, scope, day)) for day in fresh],
+            dynamic_partitions_requests=[day_partitions(instrument).build_add_request(fresh)],
+            run_requests=list(_stale_requests(scope, fresh)),
         )
 
     return sensor
 
 
 def stale_versions(instrument: str, job: Any) -> dg.SensorDefinition:
-    """Asks for exactly the published days whose stamp is not what today's code and files require.
+    """Asks for exactly the known days whose stamp is not what today's code and files require.
 
-    Dagster does not mark partitions stale when a code version changes, so stored and required stamps decide.
+    Dagster does not mark partitions stale when a code version changes, so stored and required stamps decide. A day
+    that failed is asked for again when its files change, and no day while a run of it is queued or under way.
     """
 
     @dg.sensor(
@@ -55,34 +66,63 @@ def stale_versions(instrument: str, job: Any) -> dg.SensorDefinition:
         minimum_interval_seconds=_INTERVAL_SECONDS,
     )
     def sensor(context: dg.SensorEvaluationContext, pipeline: Pipeline) -> dg.SensorResult | dg.SkipReason:
-        requests = list(_stale_requests(pipeline.scope(instrument, report=context.log.info), context))
-        return (
-            dg.SensorResult(run_requests=requests)
-            if requests
-            else dg.SkipReason("every cached day is up to date")
-        )
+        scope = pipeline.scope(instrument, report=context.log.info)
+        known = set(context.instance.get_dynamic_partitions(day_partitions(instrument).name or ""))
+        try:
+            days = sorted(known & set(scope.raw_files)) if known else []
+        except AlphaError as error:
+            return dg.SkipReason(str(error))
+        busy = _days_under_way(context.instance, instrument)
+        requests = [
+            request
+            for request in _stale_requests(scope, [day for day in days if day not in busy])
+            if not _asked_before(context.instance, request)
+        ]
+        return dg.SensorResult(run_requests=requests) if requests else dg.SkipReason("nothing new is stale")
 
     return sensor
 
 
-def _stale_requests(scope: Scope, context: dg.SensorEvaluationContext) -> Iterator[dg.RunRequest]:
-    known = context.instance.get_dynamic_partitions(day_partitions(scope.config.name).name or "")
-    for day in sorted(set(known) & set(scope.store.partitions("mbp10_snapshots"))):
+def _stale_requests(scope: Scope, days: Sequence[str]) -> Iterator[dg.RunRequest]:
+    for day in days:
         stale = stale_day(STAGES, scope, day)
         if stale:
             yield _request(scope, day, stale)
 
 
-def _request(scope: Scope, day: str, stale: list[Stale]) -> dg.RunRequest:
-    """A run of the stale stages of a day; its key names what is stored and why it is stale, so that it is asked once.
+def _days_under_way(instance: dg.DagsterInstance, instrument: str) -> set[str]:
+    """Days of an instrument with an unfinished run; what it will publish is not known yet."""
+    since = datetime.now(UTC) - _LONGEST_RUN
+    runs = instance.get_runs(dg.RunsFilter(statuses=_UNFINISHED, created_after=since))
+    return {
+        run.tags[_PARTITION_TAG]
+        for run in runs
+        if _PARTITION_TAG in run.tags and any(key.path[0] == instrument for key in run.asset_selection or ())
+    }
 
-    Two files of one day are one partition and so one request.
+
+def _asked_before(instance: dg.DagsterInstance, request: dg.RunRequest) -> bool:
+    """Whether a run was made of the same request, by either sensor."""
+    return instance.get_runs_count(dg.RunsFilter(tags={_RUN_KEY_TAG: request.run_key or ""})) > 0
+
+
+def _request(scope: Scope, day: str, stale: Sequence[Stale]) -> dg.RunRequest:
+    """A run of the stale stages of a day.
+
+    Its key names the files, what is stored and why that is stale, so that it is asked once. Two files of one day are
+    one partition and so one request.
     """
     stored = [scope.store.find(s.stage, day) for s in stale]
-    identity = digest_json([[s.stage, *s.reasons] for s in stale] + [a.info if a else None for a in stored])
+    identity = digest_json(
+        [
+            scope.raw_digests(day),
+            [[s.stage, *s.reasons] for s in stale],
+            [artifact.info if artifact else None for artifact in stored],
+        ]
+    )
     return dg.RunRequest(
-        run_key=f"{day}-{identity[:16]}",
+        run_key=f"{scope.config.name}-{day}-{identity[:16]}",
         partition_key=day,
         asset_selection=[dg.AssetKey([scope.config.name, s.stage]) for s in stale],
-        tags={"alpha/reason": "; ".join(stale[0].reasons)[:200]} if stale else {},
+        tags={"alpha/reason": "; ".join(stale[0].reasons)[:200]},
     )
