@@ -21,6 +21,15 @@ _NANOSECONDS_SINCE_2001 = 10**18
 """Block times below this are row numbers, not moments."""
 
 
+def bar_figure(table: "pl.DataFrame", title: str, unit: str) -> "go.Figure":
+    """One bar per row of a table of two columns: label and height, the latter in `unit`."""
+    import plotly.graph_objects as go
+
+    label, height = table.columns
+    bars = go.Bar(x=table[label].to_list(), y=table[height].to_list(), marker={"color": BLUE})
+    return styled(go.Figure(bars), title, x=label, y=unit)
+
+
 def auc_figure(scores: "Sequence[HorizonMetrics]") -> "go.Figure":
     """AUC per horizon with its block-bootstrap interval, and the line of chance."""
     import plotly.graph_objects as go

@@ -5,11 +5,13 @@ import polars as pl
 from alpha_pipeline.ingest.quality import RULES, assess_day
 from alpha_pipeline.ingest.report import read_report
 from alpha_pipeline.ingest.tables import SNAPSHOTS
+from alpha_pipeline.report.figures import bar_figure
 from alpha_pipeline.results import StageResult
 from alpha_pipeline.schemas import validate
 from alpha_pipeline.stages.base import Stage, StageContext, Upstream
 
 VERSION = "1"
+_SPREADS_SHOWN = 15
 
 
 def run(context: StageContext) -> StageResult:
@@ -21,9 +23,19 @@ def run(context: StageContext) -> StageResult:
         metrics={check.name: float(check.figure) for check in quality.checks if check.figure is not None}
         | {"rows": float(snapshots.height)},
         tables={"rules": quality.table},
+        figures={"spreads": bar_figure(_spreads(snapshots), "Spread in ticks", "snapshots")}
+        if snapshots.height
+        else {},
         checks=[*validate("snapshots", snapshots), *quality.checks],
         status=quality.status,
     )
+
+
+def _spreads(snapshots: pl.DataFrame) -> pl.DataFrame:
+    """How many snapshots had each of the most frequent spreads; columns ticks and snapshots."""
+    spread = (snapshots["ask_px_00"] - snapshots["bid_px_00"]).drop_nulls().alias("ticks")
+    counts = spread.value_counts(name="snapshots", sort=True).head(_SPREADS_SHOWN).sort("ticks")
+    return counts.with_columns(pl.col("ticks").cast(pl.String))
 
 
 STAGE = Stage(

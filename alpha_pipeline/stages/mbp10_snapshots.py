@@ -1,5 +1,9 @@
 """Raw files of one day to the canonical snapshot table and the trades inside it."""
 
+import polars as pl
+
+from alpha_pipeline.ingest.tables import SNAPSHOTS, open_table
+from alpha_pipeline.report.figures import bar_figure
 from alpha_pipeline.results import StageResult
 from alpha_pipeline.stages.base import Stage, StageContext
 
@@ -21,11 +25,24 @@ def run(context: StageContext) -> StageResult:
         k: float(v) for k, v in facts.items() if isinstance(v, int | float) and not isinstance(v, bool)
     }
     context.scope.report(f"{context.partition}: {report.rows} snapshots of {report.records_read} records")
+    by_hour = _by_hour(context)
     return StageResult(
         metrics=numbers | {"rows": float(report.rows)},
         params={"files": ", ".join(path.name for path in files)},
+        tables={"snapshots_by_hour": by_hour},
+        figures={"snapshots_by_hour": bar_figure(by_hour, "Snapshots by hour (UTC)", "snapshots")}
+        if report.rows
+        else {},
         status="ok" if report.rows else "empty",
     )
+
+
+def _by_hour(context: StageContext) -> pl.DataFrame:
+    """Snapshots in each hour of the day, columns hour and snapshots."""
+    received = pl.from_arrow(open_table(context.out / SNAPSHOTS).column("ts_recv"))
+    assert isinstance(received, pl.Series), "one column is a series"
+    hours = received.dt.hour().alias("hour").value_counts(name="snapshots").sort("hour")
+    return hours.with_columns(pl.col("hour").cast(pl.String))
 
 
 STAGE = Stage(

@@ -2,7 +2,10 @@
 
 import json
 
+import polars as pl
+
 from alpha_pipeline.fills.coefficients import load_fill_model
+from alpha_pipeline.report.figures import bar_figure
 from alpha_pipeline.research.fitting import backtest_on, measure_random, plan_on
 from alpha_pipeline.results import StageResult
 from alpha_pipeline.stages.base import Days, Stage, StageContext, Upstream
@@ -23,7 +26,12 @@ def run(context: StageContext) -> StageResult:
     context.scope.report(
         f"random baseline: {stats.mean:.1f} ± {stats.standard_deviation:.1f} {stats.unit}, n = {stats.episodes}"
     )
+    names = ["mean", "mean - sd", "mean + sd"]
+    spread = [stats.mean, stats.mean - stats.standard_deviation, stats.mean + stats.standard_deviation]
+    drawn = pl.DataFrame({"figure": names, "ticks": spread})
     return StageResult(
+        tables={"baseline": pl.DataFrame([stats.to_dict() | {"digests": None}]).drop("digests")},
+        figures={"baseline": bar_figure(drawn, "PnL of random actions per episode", "ticks")},
         metrics={
             "mean_pnl_ticks": stats.mean,
             "sd_pnl_ticks": stats.standard_deviation,

@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from alpha_pipeline.report.figures import bar_figure
 from alpha_pipeline.results import StageResult
 from alpha_pipeline.schemas import validate
 from alpha_pipeline.stages.base import Stage, StageContext, Upstream
@@ -11,8 +12,6 @@ VERSION = "1"
 
 def run(context: StageContext) -> StageResult:
     """Publish the trades that ingestion found, after their schema has been checked."""
-    import plotly.graph_objects as go
-
     source = context.upstream("mbp10_snapshots", context.partition) / "trades.arrow"
     trades = pl.read_ipc(source)
     trades.write_ipc(context.out / "trades.arrow", compression="lz4")
@@ -23,10 +22,7 @@ def run(context: StageContext) -> StageResult:
         )
         .sort("hour")
     )
-    figure = go.Figure(
-        go.Bar(x=by_hour["hour"].dt.strftime("%H:%M").to_list(), y=by_hour["volume"].to_list())
-    )
-    figure.update_layout(title="Traded volume by hour (UTC)", xaxis_title="hour", yaxis_title="lots")
+    drawn = by_hour.select(pl.col("hour").dt.strftime("%H:%M"), lots=pl.col("volume"))
     size = trades["size"].cast(pl.Int64)
     return StageResult(
         metrics={
@@ -36,7 +32,9 @@ def run(context: StageContext) -> StageResult:
             "unknown_aggressor": float((trades["aggressor"] == 0).sum()),
         },
         tables={"volume_by_hour": by_hour},
-        figures={"volume_by_hour": figure} if trades.height else {},
+        figures={"volume_by_hour": bar_figure(drawn, "Traded volume by hour (UTC)", "lots")}
+        if trades.height
+        else {},
         checks=validate("trades", trades),
     )
 
