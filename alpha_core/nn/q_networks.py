@@ -58,7 +58,8 @@ class C51Network(nn.Module):
 
 def _linear(inputs: int, outputs: int, generator: torch.Generator, gain: float = 1.0) -> nn.Linear:
     """A linear layer drawn from `generator` alone: uniform in +-gain / sqrt(inputs), bias 0."""
-    layer = nn.utils.skip_init(nn.Linear, inputs, outputs)  # the default start draws from the global stream
+    # On no device the default start draws nothing: it would come from the global stream.
+    layer = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
     bound = gain / inputs**0.5
     with torch.no_grad():
         layer.weight.uniform_(-bound, bound, generator=generator)

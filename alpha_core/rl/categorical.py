@@ -12,7 +12,9 @@ def support(v_min: float, v_max: float, atoms: int, *, device: str | torch.devic
         ValueError: fewer than 2 atoms or an empty range.
     """
     if atoms < 2 or not v_min < v_max:
-        raise ValueError(f"support was [{v_min}, {v_max}] with {atoms} atoms, must be a range with at least 2")
+        raise ValueError(
+            f"support was [{v_min}, {v_max}] with {atoms} atoms, must be a range with at least 2"
+        )
     # float64 first: float32 steps would drift away from atoms that have an exact value.
     return torch.linspace(v_min, v_max, atoms, dtype=torch.float64).to(device, torch.float32)
 

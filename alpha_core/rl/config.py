@@ -28,7 +28,7 @@ class PolicyConfig:
         lanes: episodes that run in lockstep while experience is collected.
         sweeps: times that all lanes run an episode.
         updates: gradient steps after each sweep.
-        batch: transitions of one gradient step, mirrored copies included.
+        batch: transitions of one gradient step.
         replay: transitions kept.
         learning_rate: of Adam, annealed to 0 along a half cosine.
         gradient_clip: most norm of the gradient.
@@ -37,8 +37,9 @@ class PolicyConfig:
         explore_high: greatest share; lanes lie between the two, evenly in logarithm.
         cost_low: least cost in training, ticks per lot and side.
         cost_high: greatest cost in training.
-        mirror: train on long/short mirror images too.
+        mirror: treat long and short as mirror images (see `alpha_core.rl.mirror`).
         selection: how the trained policy acts: `greedy` or `thompson`.
+        margin: ticks x lots by which another action must exceed waiting before a greedy policy takes it.
         fill_mode: fill model of the training environment: pessimistic, touch, queue or poisson.
     """
 
@@ -51,7 +52,7 @@ class PolicyConfig:
     widening: float = 1.5
     tail_compression: float = 0.0
     discount: float = 0.99
-    n_step: int = 20
+    n_step: int = 60
     munchausen_alpha: float = 0.9
     munchausen_tau: float = 0.03
     munchausen_floor: float = -1.0
@@ -61,7 +62,7 @@ class PolicyConfig:
     updates: int = 100
     batch: int = 2048
     replay: int = 500_000
-    learning_rate: float = 2e-3
+    learning_rate: float = 8e-3
     gradient_clip: float = 10.0
     target_rate: float = 0.05
     explore_low: float = 0.02
@@ -70,6 +71,7 @@ class PolicyConfig:
     cost_high: float = 1.0
     mirror: bool = True
     selection: str = "greedy"
+    margin: float = 0.05
     fill_mode: str = "poisson"
 
     def __post_init__(self) -> None:
@@ -84,8 +86,6 @@ class PolicyConfig:
             problems.append(
                 f"explore_low was {self.explore_low}, must be at most explore_high = {self.explore_high}"
             )
-        if self.batch % 2:
-            problems.append(f"batch was {self.batch}, must be even")
         if self.selection not in SELECTIONS:
             problems.append(f"selection was {self.selection!r}, must be one of {SELECTIONS}")
         if problems:
@@ -117,4 +117,5 @@ _BOUNDS: tuple[tuple[str, float, float], ...] = (
     ("explore_high", 1e-6, 1),
     ("cost_low", 0, 1e6),
     ("cost_high", 0, 1e6),
+    ("margin", 0, 1e6),
 )

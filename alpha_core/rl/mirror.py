@@ -1,9 +1,11 @@
-"""The long/short mirror image of experience: what a short seller of the inverted market would have seen and earned."""
+"""The long/short mirror: in a market with all prices inverted, buying is selling and the best action mirrors.
+
+A policy that knows this need only learn half of what it sees: each state is turned so that its alpha points up (its
+canonical form), and the action is turned back. Experience counts twice, and no long or short bias can be learned.
+"""
 
 import torch
 from torch import Tensor
-
-from alpha_core.rl.replay import Transitions
 
 OBSERVATION_SIGNS: tuple[float, ...] = (-1, 1, -1, 1, 1, -1, -1, 1, -1, -1)
 """Sign of each observation under inversion of prices: alpha, position, flow, imbalances and the resting order's side
@@ -12,27 +14,28 @@ flip; spread, unrealised PnL, time left and volatility do not."""
 ACTION_MIRROR: tuple[int, ...] = (0, 2, 1, 4, 3, 6, 5, 7, 8)
 """Buy and sell, bid and ask change places; wait, cancel and flatten stay."""
 
-
-def mirror_observation(observation: Tensor) -> Tensor:
-    """[..., 10] observation of the inverted market."""
-    return observation * torch.tensor(OBSERVATION_SIGNS, device=observation.device)
+ALPHA = 0
+"""Place of the alpha in the observation."""
 
 
-def mirror_action(action: Tensor) -> Tensor:
-    """[...] int64 actions in the inverted market."""
-    return torch.tensor(ACTION_MIRROR, device=action.device)[action]
+def points_down(observation: Tensor) -> Tensor:
+    """Whether a state's canonical form is its mirror image: its alpha is below 0. [..., 10] -> [...] bool."""
+    return observation[..., ALPHA] < 0
 
 
-def mirror_transitions(batch: Transitions) -> Transitions:
-    """The same experience with buy and sell exchanged; rewards stay, as the mirrored action earns them."""
-    order = torch.tensor(ACTION_MIRROR, device=batch.a_tm1.device)
-    return Transitions(
-        observation_tm1=mirror_observation(batch.observation_tm1),
-        legal_tm1=batch.legal_tm1[:, order],
-        a_tm1=mirror_action(batch.a_tm1),
-        r_t=batch.r_t,
-        discount_t=batch.discount_t,
-        observation_t=mirror_observation(batch.observation_t),
-        legal_t=batch.legal_t[:, order],
-        cost=batch.cost,
-    )
+def turn_observation(observation: Tensor, turned: Tensor) -> Tensor:
+    """Observations with those of `turned` mirrored; [..., 10] float32, [...] bool."""
+    signs = torch.tensor(OBSERVATION_SIGNS, dtype=observation.dtype, device=observation.device)
+    return torch.where(turned[..., None], observation * signs, observation)
+
+
+def turn_action(action: Tensor, turned: Tensor) -> Tensor:
+    """Actions with those of `turned` mirrored; [...] int64, [...] bool. Its own inverse."""
+    mirrored = torch.tensor(ACTION_MIRROR, device=action.device)[action]
+    return torch.where(turned, mirrored, action)
+
+
+def turn_by_action(values: Tensor, turned: Tensor) -> Tensor:
+    """One value per action, with those of `turned` mirrored; [..., 9], [...] bool. Its own inverse."""
+    order = torch.tensor(ACTION_MIRROR, device=values.device)
+    return torch.where(turned[..., None], values[..., order], values)

@@ -119,6 +119,9 @@ def distributional_target(
     pi = log_pi.exp()
     # An action that is never chosen has no weight; its infinite shift must not make 0 x inf.
     shift = torch.where(pi > 0, -tau * log_pi, torch.zeros_like(pi))
-    values = r_t[:, None, None] + discount_t[:, None, None] * (atoms + shift[:, :, None])
-    weighted = probs_t * pi[:, :, None]
-    return project(compress_tail(values, kappa).flatten(1), weighted.flatten(1), atoms)
+    target = torch.zeros_like(probs_t[:, 0])
+    # Action by action: the pieces stay in the cache, which makes this several times faster than one big projection.
+    for a in range(probs_t.shape[1]):
+        values = r_t[:, None] + discount_t[:, None] * (atoms + shift[:, a, None])
+        target += project(compress_tail(values, kappa), probs_t[:, a] * pi[:, a, None], atoms)
+    return target

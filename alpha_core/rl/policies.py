@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from alpha_core.nn.q_networks import C51Network
+from alpha_core.rl.config import PolicyConfig
+from alpha_core.rl.mirror import points_down, turn_by_action, turn_observation
 from alpha_core.rl.thompson import first_argmax, sample_atoms
 from alpha_core.rng import Purpose
 from alpha_core.shapes import ACTIONS
@@ -78,8 +80,9 @@ class RandomPolicy:
 class ThresholdPolicy:
     """A rule on the alpha alone: enter at market when it is strong, leave when it has turned.
 
-    Buy up to the position limit when P(up) - 0.5 >= enter, sell when <= -enter; a long position is closed when
-    P(up) - 0.5 <= -leave, a short one when >= leave. Between the two nothing happens (hysteresis), so that noise around one level costs no trades.
+    Buy up to the position limit when P(up) - 0.5 >= enter, sell when <= -enter; close a long position when
+    P(up) - 0.5 <= -leave, a short one when >= leave. Between the two nothing happens (hysteresis), so that
+    noise around one level costs no trades.
 
     Attributes:
         enter: least |P(up) - 0.5| that opens a position, in [0, 0.5].
@@ -122,10 +125,23 @@ class C51Policy:
     Attributes:
         network: gives the distributions; not modified.
         thompson: draw instead of taking means.
+        mirror: the network knows canonical states only (see `alpha_core.rl.mirror`).
+        margin: ticks x lots by which the mean of another action must exceed that of waiting before a greedy policy
+            takes it, at least 0. Values of actions that do nearly the same differ by the noise of their estimates
+            alone, and acting on that noise places and cancels orders without end.
     """
 
     network: C51Network
     thompson: bool = False
+    mirror: bool = True
+    margin: float = 0.0
+
+    @staticmethod
+    def configured(network: C51Network, config: PolicyConfig) -> "C51Policy":
+        """The policy that acts on a network as its configuration says."""
+        return C51Policy(
+            network, thompson=config.selection == "thompson", mirror=config.mirror, margin=config.margin
+        )
 
     @property
     def uniforms(self) -> int:
@@ -140,34 +156,50 @@ class C51Policy:
     @torch.inference_mode()
     def act(self, observation: Tensor, cost: Tensor, mask: Tensor, uniforms: Tensor) -> Tensor:
         """argmax over legal actions, ties to the lowest index; see `Policy.act`."""
-        values = self.values(observation, cost, uniforms if self.thompson else None)
-        return first_argmax(values.masked_fill(~mask, -torch.inf))
+        means, draws = self.values(observation, cost, uniforms if self.thompson else None)
+        return self._greedy(means, mask) if draws is None else _best(draws, mask)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def act_both(
         self, observation: Tensor, cost: Tensor, mask: Tensor, uniforms: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The greedy and the drawn action of each lane from one evaluation, [E] int64 each."""
-        probs = self.network(observation, cost).softmax(-1)
-        drawn = self.network.support[sample_atoms(probs, uniforms)]
-        greedy = first_argmax((probs @ self.network.support).masked_fill(~mask, -torch.inf))
-        return greedy, first_argmax(drawn.masked_fill(~mask, -torch.inf))
+        means, draws = self.values(observation, cost, uniforms)
+        assert draws is not None
+        return self._greedy(means, mask), _best(draws, mask)
+
+    def _greedy(self, means: Tensor, mask: Tensor) -> Tensor:
+        reluctant = means.clone()
+        reluctant[:, WAIT] += self.margin
+        return _best(reluctant, mask)
 
     @torch.inference_mode()
-    def values(self, observation: Tensor, cost: Tensor, uniforms: Tensor | None = None) -> Tensor:
-        """Mean return of each action, or one draw from its distribution where uniforms [E, 9] are given; [E, 9]."""
-        lanes = observation.shape[0]
-        padding = -lanes % CHUNK
-        parts = [_padded(t, padding).split(CHUNK) for t in (observation, cost)]
-        draws = _padded(uniforms, padding).split(CHUNK) if uniforms is not None else [None] * len(parts[0])
-        pieces = [self._chunk(o, c, u) for o, c, u in zip(*parts, draws, strict=True)]
-        return torch.cat(pieces)[:lanes] if pieces else observation.new_zeros(0, ACTIONS)
+    def values(
+        self, observation: Tensor, cost: Tensor, uniforms: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Mean return of each action in ticks x lots, [E, 9], and a draw of each where uniforms [E, 9] are given."""
+        turned = (
+            points_down(observation) if self.mirror else torch.zeros_like(observation[:, 0], dtype=torch.bool)
+        )
+        inputs = [turn_observation(observation, turned), cost]
+        if uniforms is not None:
+            inputs.append(turn_by_action(uniforms, turned))
+        padding = -observation.shape[0] % CHUNK
+        chunks = zip(*(_padded(t, padding).split(CHUNK) for t in inputs), strict=True)
+        pieces = zip(*(self._chunk(*chunk) for chunk in chunks), strict=True)
+        means, *draws = (turn_by_action(torch.cat(piece)[: turned.shape[0]], turned) for piece in pieces)
+        return means, (draws[0] if draws else None)
 
-    def _chunk(self, observation: Tensor, cost: Tensor, uniforms: Tensor | None) -> Tensor:
+    def _chunk(self, observation: Tensor, cost: Tensor, uniforms: Tensor | None = None) -> tuple[Tensor, ...]:
         probs = self.network(observation, cost).softmax(-1)
+        means = probs @ self.network.support
         if uniforms is None:
-            return probs @ self.network.support
-        return self.network.support[sample_atoms(probs, uniforms)]
+            return (means,)
+        return means, self.network.support[sample_atoms(probs, uniforms)]
+
+
+def _best(values: Tensor, mask: Tensor) -> Tensor:
+    return first_argmax(values.masked_fill(~mask, -torch.inf))
 
 
 def _padded(values: Tensor, rows: int) -> Tensor:

@@ -17,9 +17,7 @@ def sample_atoms(weights: Tensor, uniforms: Tensor) -> Tensor:
     return below.sum(-1, dtype=torch.uint8).long() if weights.shape[-1] < 256 else below.sum(-1)
 
 
-def thompson_action(
-    weights: Tensor, atoms: Tensor, uniforms: Tensor, legal: Tensor | None = None
-) -> Tensor:
+def thompson_action(weights: Tensor, atoms: Tensor, uniforms: Tensor, legal: Tensor | None = None) -> Tensor:
     """argmax over actions of one inverse-CDF draw each; ties go to the lowest index, [B] int64.
 
     Args:

@@ -1,11 +1,12 @@
 """Collecting experience: lanes in lockstep, each exploring at its own rate."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from alpha_core.rl.config import PolicyConfig
+from alpha_core.rl.mirror import points_down, turn_action, turn_by_action, turn_observation
 from alpha_core.rl.policies import C51Policy
 from alpha_core.rl.replay import Transitions
 from alpha_core.rl.returns import n_step
@@ -46,7 +47,11 @@ class Episodes:
 def explore_rates(config: PolicyConfig, device: str) -> Tensor:
     """Share of exploratory decisions per lane, evenly spaced in logarithm, [E]."""
     low, high = torch.tensor([config.explore_low, config.explore_high], dtype=torch.float64).log()
-    return torch.linspace(float(low), float(high), config.lanes, dtype=torch.float64).exp().to(device, torch.float32)
+    return (
+        torch.linspace(float(low), float(high), config.lanes, dtype=torch.float64)
+        .exp()
+        .to(device, torch.float32)
+    )
 
 
 def draw_episodes(starts: Tensor, config: PolicyConfig, sweep: int, generator: torch.Generator) -> Episodes:
@@ -74,8 +79,9 @@ def collect(
 ) -> Sweep:
     """Run every lane through one episode.
 
-    A lane explores at its rate: by a Thompson draw once there is a policy, by a random legal action before. Otherwise it
-    takes the policy's preferred action; before there is one it waits, which shows what holding a position brings.
+    A lane explores at its rate: by a Thompson draw once there is a policy, by a random legal action before.
+    Otherwise it takes the policy's preferred action; before there is one it waits, which shows what holding a
+    position brings.
 
     Args:
         environment: the market.
@@ -138,7 +144,7 @@ def _transitions(
     lane = torch.arange(lanes, device=reward.device).expand(length, lanes)
     following = torch.cat((observation, last[0][None]))
     legal = torch.cat((mask, last[1][None]))
-    return Transitions(
+    transitions = Transitions(
         observation_tm1=observation.flatten(0, 1),
         legal_tm1=mask.flatten(0, 1),
         a_tm1=action.flatten(),
@@ -147,4 +153,18 @@ def _transitions(
         observation_t=following[nexts, lane].flatten(0, 1),
         legal_t=legal[nexts, lane].flatten(0, 1),
         cost=cost.expand(length, lanes).flatten(),
+    )
+    return canonical(transitions) if config.mirror else transitions
+
+
+def canonical(batch: Transitions) -> Transitions:
+    """Both states of each transition in canonical form; rewards stay, as the mirrored action earns them."""
+    down_tm1, down_t = points_down(batch.observation_tm1), points_down(batch.observation_t)
+    return replace(
+        batch,
+        observation_tm1=turn_observation(batch.observation_tm1, down_tm1),
+        legal_tm1=turn_by_action(batch.legal_tm1, down_tm1),
+        a_tm1=turn_action(batch.a_tm1, down_tm1),
+        observation_t=turn_observation(batch.observation_t, down_t),
+        legal_t=turn_by_action(batch.legal_t, down_t),
     )

@@ -10,7 +10,6 @@ from alpha_core.errors import DataError
 from alpha_core.nn.q_networks import C51Network
 from alpha_core.rl import categorical, munchausen
 from alpha_core.rl.config import PolicyConfig
-from alpha_core.rl.mirror import mirror_transitions
 from alpha_core.rl.replay import Transitions
 
 
@@ -30,9 +29,10 @@ class Scale:
 def derive_scale(config: PolicyConfig, baseline_std: float, horizon: int) -> Scale:
     """Support and reward unit from the random baseline's spread.
 
-    An episode's return spreads by sd over H decisions; discounted it spreads by sd sqrt((1 - g^2H) / ((1 - g^2) H)) when
-    increments are alike. The support is centred on 0, the return of never trading, because the values it must hold are
-    those of acting well from now on, not of acting at random: the baseline's mean, which is mostly costs, is no guide.
+    An episode's return spreads by sd over H decisions; discounted it spreads by
+    sd sqrt((1 - g^2H) / ((1 - g^2) H)) when increments are alike. The support is centred on 0, the return of
+    never trading, because the values it must hold are those of acting well from now on, not of acting at
+    random: the baseline's mean, which is mostly costs, is no guide.
 
     Raises:
         DataError: the baseline has no spread.
@@ -88,17 +88,14 @@ class Learner:
         for network in (self.online, self.target):
             network.support.copy_(atoms)
 
-    def update(self, sampled: Transitions) -> dict[str, Tensor]:
+    def update(self, batch: Transitions) -> dict[str, Tensor]:
         """One gradient step on a batch; figures stay on the device.
 
         Returns:
             loss, gradient norm, mean target mass on the end atoms: 0-d tensors.
         """
-        target = self._target(sampled)
+        target = self._target(batch)
         edges = categorical.edge_mass(target)
-        batch = sampled
-        if self.config.mirror:
-            batch, target = _with_mirror(sampled), target.repeat(2, 1)
         logits = self.online(batch.observation_tm1, batch.cost)
         chosen = batch.a_tm1[:, None, None].expand(-1, 1, logits.shape[-1])
         taken = logits.gather(1, chosen).squeeze(1)
@@ -144,16 +141,5 @@ class Learner:
     @torch.no_grad()
     def _track(self) -> None:
         """Target weights move towards the online ones."""
-        old, new = list(self.target.parameters()), list(self.online.parameters())
-        torch._foreach_lerp_(old, [p.detach() for p in new], self.config.target_rate)
-
-
-def _with_mirror(batch: Transitions) -> Transitions:
-    """The batch and its mirror image, one after the other."""
-    image = mirror_transitions(batch)
-    return Transitions(
-        **{
-            name: torch.cat((getattr(batch, name), getattr(image, name)))
-            for name in Transitions.__dataclass_fields__
-        }
-    )
+        for old, new in zip(self.target.parameters(), self.online.parameters(), strict=True):
+            old.lerp_(new, self.config.target_rate)

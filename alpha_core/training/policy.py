@@ -13,7 +13,6 @@ from alpha_core.errors import DataError
 from alpha_core.market.config import FillMode
 from alpha_core.nn.q_networks import C51Network
 from alpha_core.rl.config import PolicyConfig
-from alpha_core.rl.mirror import OBSERVATION_SIGNS
 from alpha_core.rl.policies import C51Policy
 from alpha_core.rl.replay import ReplayBuffer, Transitions
 from alpha_core.rl.rollout import MarketEnvironment
@@ -50,7 +49,7 @@ class PolicyFit:
     @property
     def policy(self) -> C51Policy:
         """The policy that acts as configured, greedily or by Thompson draws."""
-        return C51Policy(self.network, thompson=self.config.selection == "thompson")
+        return C51Policy.configured(self.network, self.config)
 
 
 def fit_policy(
@@ -80,7 +79,9 @@ def fit_policy(
         DataError: no starts, a baseline without spread, or a loss that is not finite.
     """
     if starts.numel() == 0:
-        raise DataError("policy: starts were empty, must hold at least one row: use longer days or a shorter horizon")
+        raise DataError(
+            "policy: starts were empty, must hold at least one row: use longer days or a shorter horizon"
+        )
     scale = derive_scale(config, baseline_std, environment.config.horizon)
     training = _Training(environment, starts.to(device), config, scale, seed, device)
     history: list[dict[str, float]] = []
@@ -147,7 +148,7 @@ class _Training:
         return collect(
             self.environment,
             draw_episodes(self.starts, self.config, sweep, self._start),
-            None if sweep == 0 else C51Policy(self.learner.online),
+            None if sweep == 0 else C51Policy(self.learner.online, mirror=self.config.mirror),
             self.config,
             fill_mode=FillMode[self.config.fill_mode.upper()],
             seed=self.seed,
@@ -157,16 +158,16 @@ class _Training:
     def _standardise(self, first: Transitions) -> None:
         """Fix the input scaling to the first sweep's experience."""
         inputs = torch.cat((first.observation_tm1, first.cost[:, None]), dim=-1).double()
-        # What flips sign in a mirrored market stays centred on 0, so that mirroring commutes with scaling.
-        even = torch.tensor([*OBSERVATION_SIGNS, 1.0], device=inputs.device) > 0
-        center = torch.where(even, inputs.mean(0), 0.0)
+        center = inputs.mean(0)
         spread = (inputs - center).square().mean(0).sqrt()
         self.learner.set_inputs(center.float(), torch.where(spread > 0, spread, 1.0).float())
 
     def _learn(self, sweep: int) -> dict[str, float]:
         """All gradient steps of a sweep; figures are means over its second half."""
-        size = self.config.batch // 2 if self.config.mirror else self.config.batch
-        steps = [self.learner.update(self.replay.sample(size, self._draw)) for _ in range(self.config.updates)]
+        steps = [
+            self.learner.update(self.replay.sample(self.config.batch, self._draw))
+            for _ in range(self.config.updates)
+        ]
         late = steps[len(steps) // 2 :]
         figures = {name: float(torch.stack([step[name] for step in late]).mean()) for name in late[0]}
         for name, value in figures.items():
@@ -185,8 +186,9 @@ class _Training:
     def _judge(self, experience: Sweep, baseline_mean: float, baseline_std: float) -> dict[str, float]:
         count = min(SPREAD_BATCH, experience.transitions.a_tm1.shape[0])
         sample = self.replay.sample(count, self._draw)
-        policy = C51Policy(self.learner.online)
-        q_values = policy.values(sample.observation_tm1, sample.cost)
+        # Replayed states are canonical already where the mirror is on; turning them again would change nothing.
+        policy = C51Policy(self.learner.online, mirror=False)
+        q_values, _ = policy.values(sample.observation_tm1, sample.cost)
         now = [p.detach() for p in self.learner.online.parameters()]
         figures = {
             "q_spread": kill_criteria.q_spread(q_values, sample.legal_tm1),

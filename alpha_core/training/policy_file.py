@@ -42,7 +42,7 @@ def load_policy(directory: Path) -> C51Policy:
     config = _stored_config(document, directory)
     network = C51Network(config.hidden, config.atoms, generator=torch.Generator())
     load_weights(network, tensors, str(directory))
-    return C51Policy(network.requires_grad_(False), thompson=config.selection == "thompson")
+    return C51Policy.configured(network.requires_grad_(False), config)
 
 
 def _stored_config(document: dict[str, Any], directory: Path) -> PolicyConfig:
