@@ -6,6 +6,7 @@ from typing import ClassVar
 from alpha_core.errors import ConfigError
 
 SELECTIONS = ("greedy", "thompson")
+FILL_MODES = ("pessimistic", "touch", "queue", "poisson")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +89,8 @@ class PolicyConfig:
             )
         if self.selection not in SELECTIONS:
             problems.append(f"selection was {self.selection!r}, must be one of {SELECTIONS}")
+        if self.fill_mode not in FILL_MODES:
+            problems.append(f"fill_mode was {self.fill_mode!r}, must be one of {FILL_MODES}")
         if problems:
             raise ConfigError(f"policy: {'; '.join(problems)}")
 
