@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from glum import GeneralizedLinearRegressor
 from numpy.typing import NDArray
 
 from alpha_core.market.fills import FILL_COVARIATES, FILL_LEVELS, FillModel
@@ -73,14 +72,18 @@ def estimate(exposures: Exposures, ridge: float, *, days: int) -> Estimate:
         ridge: penalty on squared standardised coefficients, per exposure.
         days: trading days that the exposures cover.
     """
+    from glum import GeneralizedLinearRegressor
+    from threadpoolctl import threadpool_limits
+
     scaling = _Scaling.of(exposures.z, days)
     design = np.asfortranarray(np.concatenate([_cells(exposures), scaling.apply(exposures.z)], axis=1))
     regressor = GeneralizedLinearRegressor(
         family="poisson", link="log", alpha=ridge, l1_ratio=0, fit_intercept=True, gradient_tol=1e-7
     )
-    regressor.fit(design, exposures.filled.astype(np.float64), offset=np.log(exposures.seconds))
-    fitted = np.append(np.float64(regressor.intercept_), regressor.coef_)
-    covariance = _covariance(design, fitted, exposures.seconds, ridge)
+    with threadpool_limits(1):  # sums split over threads differ in their last bits from fit to fit
+        regressor.fit(design, exposures.filled.astype(np.float64), offset=np.log(exposures.seconds))
+        fitted = np.append(np.float64(regressor.intercept_), regressor.coef_)
+        covariance = _covariance(design, fitted, exposures.seconds, ridge)
     return _in_own_units(fitted, covariance, scaling)
 
 
