@@ -53,7 +53,7 @@ def project(values: Tensor, probs: Tensor, atoms: Tensor) -> Tensor:
     position = ((values - atoms[0]) / step).clamp(0.0, float(last))
     lower = position.floor()
     upper_share = position - lower
-    index = lower.long()
+    index = lower.nan_to_num(0.0).long()  # NaN has no place, but its mass below is NaN and will be noticed
     projected = torch.zeros((*probs.shape[:-1], last + 1), dtype=probs.dtype, device=probs.device)
     upper_mass = probs * upper_share
     projected.scatter_add_(-1, index, probs - upper_mass)

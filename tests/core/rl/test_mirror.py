@@ -107,7 +107,10 @@ def test_the_policy_mirrors_its_actions(thompson):
     every = torch.ones(300, dtype=torch.bool)
     straight = policy.act(observation, cost, mask, uniforms)
     mirrored = policy.act(
-        turn_observation(observation, every), cost, turn_by_action(mask, every), turn_by_action(uniforms, every)
+        turn_observation(observation, every),
+        cost,
+        turn_by_action(mask, every),
+        turn_by_action(uniforms, every),
     )
     assert straight.unique().numel() > 4
     means, draws = policy.values(observation, cost, uniforms if thompson else None)

@@ -141,9 +141,7 @@ def test_no_lanes_no_actions():
 
 def test_configuration_lists_every_bad_field():
     with pytest.raises(ConfigError) as caught:
-        PolicyConfig(
-            discount=1.5, lanes=0, selection="luck", fill_mode="free", cost_low=2.0, explore_low=0.9
-        )
+        PolicyConfig(discount=1.5, lanes=0, selection="luck", fill_mode="free", cost_low=2.0, explore_low=0.9)
     text = str(caught.value)
     for part in ("discount was 1.5, must be in [0, 1]", "lanes was 0", "'luck'", "'free'", "cost_low was 2"):
         assert part in text
