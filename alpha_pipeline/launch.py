@@ -20,7 +20,7 @@ from alpha_pipeline.launched import Launched
 from alpha_pipeline.partitions import day_partitions
 from alpha_pipeline.paths import Workspace
 from alpha_pipeline.plan import Stale, rejection, stale_day, stale_whole, standing
-from alpha_pipeline.sqlite import use_cheap_commits
+from alpha_pipeline.sqlite import cheap_commits
 from alpha_pipeline.stages.base import Days, Scope, Stage
 
 _QUIET = {"loggers": {"progress": {}}}
@@ -39,9 +39,8 @@ def launch(
         stages: which, upstream first.
         say: receives lines for people.
     """
-    use_cheap_commits()
     started, done = time.monotonic(), Launched()
-    with _instance(workspace) as instance:
+    with cheap_commits(), _instance(workspace) as instance:
         runner = _Runner(scope, workspace, instance, say, done)
         days = sorted(scope.raw_files)
         instance.add_dynamic_partitions(day_partitions(scope.config.name).name or "", days)

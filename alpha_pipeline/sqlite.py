@@ -4,22 +4,38 @@ Dagster's event log and MLflow commit after every event, and a flush to disk cos
 failure can take the last events but never the database's integrity; artifacts are flushed by their own rules.
 """
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
-def use_cheap_commits() -> None:
-    """Apply the mode to every SQLite connection that SQLAlchemy opens in this process from now on."""
+@contextmanager
+def cheap_commits() -> Iterator[None]:
+    """Apply the mode to every SQLite connection that SQLAlchemy opens in this process inside the block."""
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
 
-    if not event.contains(Engine, "connect", _on_connect):
-        event.listen(Engine, "connect", _on_connect)
+    kept: dict[str, sqlite3.Connection] = {}
+
+    def on_connect(connection: Any, _: Any) -> None:
+        if type(connection).__module__ == "sqlite3":
+            _set_up(connection, kept)
+
+    event.listen(Engine, "connect", on_connect)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "connect", on_connect)
+        for connection in kept.values():
+            connection.close()
 
 
-def _on_connect(connection: Any, _: Any) -> None:
-    if type(connection).__module__ != "sqlite3":
-        return
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=NORMAL")
-    cursor.close()
+def _set_up(connection: Any, kept: dict[str, sqlite3.Connection]) -> None:
+    """Choose the mode, and hold the file open: closing a log's last connection copies and flushes the whole of it."""
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    path = connection.execute("PRAGMA database_list").fetchone()[2]
+    if path and path not in kept:
+        kept[path] = sqlite3.connect(path, check_same_thread=False)
+        kept[path].execute("SELECT count(*) FROM sqlite_master").fetchone()

@@ -16,7 +16,7 @@ from alpha_pipeline.definitions import build_defs
 from alpha_pipeline.fxcache import format as layout
 from alpha_pipeline.plan import stale_day
 from alpha_pipeline.resources import Pipeline
-from alpha_pipeline.sqlite import use_cheap_commits
+from alpha_pipeline.sqlite import cheap_commits
 from alpha_pipeline.stages import STAGES
 
 QUIET = {"loggers": {"progress": {}}}
@@ -69,8 +69,7 @@ class Daemon:
 
 @pytest.fixture
 def instance():
-    use_cheap_commits()
-    with warnings.catch_warnings(), dg.instance_for_test() as found:
+    with warnings.catch_warnings(), cheap_commits(), dg.instance_for_test() as found:
         warnings.simplefilter("ignore")
         yield found
 
