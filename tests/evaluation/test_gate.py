@@ -121,6 +121,11 @@ BAD = {
         1,
         "one class only",
     ),
+    "too few for an interval": (
+        replace(evidence(), perception=[replace(evidence().perception[2], auc_low=None)]),
+        1,
+        "without a lower bound: 4000 labels are too few",
+    ),
     "NaN AUC": (
         replace(evidence(), perception=[replace(evidence().perception[2], auc_low=math.nan)]),
         1,

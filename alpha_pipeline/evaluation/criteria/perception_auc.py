@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from alpha_pipeline.evaluation.config import GateConfig
 from alpha_pipeline.evaluation.criteria.base import CriterionResult, judged
-from alpha_pipeline.evaluation.evidence import GateEvidence
+from alpha_pipeline.evaluation.evidence import GateEvidence, PerceptionEvidence
 
 CHANCE = 0.5
 
@@ -26,8 +26,7 @@ class PerceptionAuc:
             )
         at = found[0]
         if at.auc is None or at.auc_low is None:
-            sentence = f"AUC at {at.horizon} snapshots is undefined: one class only among {at.n} labels"
-            return judged(self, False, sentence, threshold=CHANCE)
+            return judged(self, False, _undefined(at), threshold=CHANCE)
         return judged(
             self,
             at.auc_low > CHANCE,
@@ -38,3 +37,12 @@ class PerceptionAuc:
             margin=at.auc_low - CHANCE,
             details={"auc": at.auc, "auc_high": at.auc_high, "labels": at.n},
         )
+
+
+def _undefined(at: PerceptionEvidence) -> str:
+    if at.auc is None:
+        return f"AUC at {at.horizon} snapshots is undefined: one class only among {at.n} labels"
+    return (
+        f"AUC at {at.horizon} snapshots is {at.auc:.4f} without a lower bound: {at.n} labels are too few for "
+        "the blocks of its interval"
+    )
