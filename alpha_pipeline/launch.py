@@ -40,7 +40,7 @@ def launch(
         say: receives lines for people.
     """
     started, done = time.monotonic(), Launched()
-    with cheap_commits(), _instance(workspace) as instance:
+    with cheap_commits(), _stoppable(say), _instance(workspace) as instance:
         runner = _Runner(scope, workspace, instance, say, done)
         days = sorted(scope.raw_files)
         instance.add_dynamic_partitions(day_partitions(scope.config.name).name or "", days)
@@ -92,6 +92,8 @@ class _Runner:
             return
         started = time.monotonic()
         result = self._execute(names, partition)
+        if _interrupted(result):
+            raise KeyboardInterrupt
         built = _materialized(result)
         self.done.built += [(name, partition) for name in built]
         if result.success:
@@ -117,6 +119,15 @@ def _materialized(result: dg.ExecuteInProcessResult) -> list[str]:
     return [key.path[-1] for key in keys if key is not None]
 
 
+def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
+    """Whether a person stopped it: the orchestrator records that as the failure of one step and would go on."""
+    failures = (event.step_failure_data.error for event in result.all_events if event.is_step_failure)
+    return any(
+        error is not None and error.cls_name == dg.DagsterExecutionInterruptedError.__name__
+        for error in failures
+    )
+
+
 def _reason(result: Any) -> str:
     """The sentence of the first failed step."""
     for event in result.all_events:
@@ -133,6 +144,16 @@ def _root_cause(error: Any) -> str:
     while error.cause is not None:
         error = error.cause
     return " ".join(error.message.split())
+
+
+@contextmanager
+def _stoppable(say: Callable[[str], None]) -> Iterator[None]:
+    """Let a person's Ctrl-C end the launch wherever it strikes, with a word on what remains."""
+    try:
+        yield
+    except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError) as stop:
+        say("interrupted; what was built stays, run again to go on")
+        raise KeyboardInterrupt from stop
 
 
 @contextmanager

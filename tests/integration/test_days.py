@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -296,3 +297,33 @@ def test_simulated_market_is_written_once_and_again_when_spoiled(tmp_path):
     assert again.launched.built == []
     _, lines = run(workspace, until="mbp10_snapshots")
     assert lines == [f"tiny: 2 days in {folder}"]
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [f"  {day(1)}: 3000 snapshots", pytest.param(f"1/3 {day(0)}: built", marks=pytest.mark.slow)],
+)
+def test_interrupted_run_stops_at_once_and_goes_on_where_it_was(tmp_path, moment):
+    """Inside a step, and between two days."""
+    workspace = tiny_market.make_workspace(tmp_path, days=3)
+    alpha = subprocess.Popen(
+        [Path(sys.executable).with_name("alpha"), "run", "--instrument", NAME, "--until", "fxcache"],
+        env={**os.environ, "ALPHA_HOME": str(workspace.root)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    lines = []
+    for line in alpha.stderr:
+        lines.append(line.rstrip())
+        if line.startswith(moment):
+            alpha.send_signal(signal.SIGINT)
+    assert alpha.wait() == 130
+    assert lines[-1] == "interrupted; what was built stays, run again to go on"
+    store = tiny_market.scope(workspace).store
+    for attempt in store.root.glob("*/*/attempt-*"):
+        assert store.get(attempt.parent.parent.name, attempt.parent.name).path == attempt
+    assert store.partitions("fxcache") == [day(0)]
+    outcome, _ = run(workspace)
+    assert outcome.exit_code == 0
+    assert [entry for entry in outcome.launched.fresh if entry[0] == "fxcache"] == [("fxcache", day(0))]
+    assert store.partitions("fxcache") == [day(index) for index in range(3)]
