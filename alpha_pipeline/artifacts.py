@@ -94,10 +94,6 @@ class ArtifactStore:
         """Published partitions of a stage, sorted."""
         return sorted(p.parent.name for p in self.root.glob(f"{stage}/*/{_POINTER}"))
 
-    def stages(self) -> list[str]:
-        """Names of the stages that have published anything, sorted."""
-        return sorted({p.parent.parent.name for p in self.root.glob(f"*/*/{_POINTER}")})
-
     @contextmanager
     def attempt(self, stage: str, partition: str = WHOLE) -> Iterator[Path]:
         """A fresh folder to write into; removed again when the block raises, kept for `publish` otherwise."""

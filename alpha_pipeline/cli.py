@@ -141,6 +141,14 @@ def _one_sentence() -> Iterator[None]:
             raise
         console.print(f"error: {error}", markup=False, style="red", soft_wrap=True)
         sys.exit(EXIT_ERROR)
+    except Exception as error:
+        if _options.debug:
+            raise
+        told = (
+            f"unexpected {type(error).__name__}: {' '.join(str(error).split())} (alpha --debug shows where)"
+        )
+        console.print(f"error: {told}", markup=False, style="red", soft_wrap=True)
+        sys.exit(EXIT_ERROR)
 
 
 def main(arguments: Sequence[str] | None = None) -> Any:

@@ -3,6 +3,7 @@
 Each section is a frozen dataclass that lives beside the code it configures; this module only nests and loads them.
 """
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -72,27 +73,40 @@ def load(name: str, workspace: Workspace) -> PipelineConfig:
     Raises:
         ConfigError: no such file, not TOML, an unknown key, or a value out of bounds; all problems at once.
     """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+        raise ConfigError(
+            f"instrument was {name!r}, must be letters, digits, - and _: the name of a file, not a path"
+        )
     path = workspace.instruments / f"{name}.toml"
     try:
-        return PipelineConfig.model_validate(_read(path, workspace))
+        config = PipelineConfig.model_validate(_read(path, workspace, ()))
+        if config.name != name:
+            raise ConfigError(f"instrument.name was {config.name!r}, must be {name!r}, the name of its file")
+        return config
     except ValidationError as error:
         raise ConfigError(f"{path.name}: {'; '.join(_sentence(e) for e in error.errors())}") from error
     except AlphaError as error:
         raise type(error)(f"{path.name}: {error}") from error
 
 
-def _read(path: Path, workspace: Workspace) -> dict[str, Any]:
+def _read(path: Path, workspace: Workspace, above: tuple[str, ...]) -> dict[str, Any]:
     if not path.is_file():
         known = ", ".join(available(workspace)) or "none"
         raise ConfigError(
             f"no instrument named {path.stem!r} in {path.parent} (known: {known}): add {path.name}"
         )
     try:
-        raw = tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError as error:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"is not valid TOML: {error}") from error
     base = raw.pop("base", None)
-    return raw if base is None else _overlay(_read(path.with_name(f"{base}.toml"), workspace), raw)
+    if base is None:
+        return raw
+    if not isinstance(base, str) or base in (*above, path.stem):
+        raise ConfigError(
+            f"base was {base!r}, must be the name of another instrument, without going in circles"
+        )
+    return _overlay(_read(path.with_name(f"{base}.toml"), workspace, (*above, path.stem)), raw)
 
 
 def _overlay(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

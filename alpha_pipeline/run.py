@@ -5,14 +5,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from alpha_core.errors import ConfigError
-from alpha_pipeline.artifacts import WHOLE, ArtifactStore, write_atomically
+from alpha_core.errors import ConfigError, DataError
+from alpha_pipeline.artifacts import WHOLE, Artifact, ArtifactStore, write_atomically
 from alpha_pipeline.config import PipelineConfig, load
 from alpha_pipeline.evaluation.verdict import read_verdict
 from alpha_pipeline.launched import Launched
 from alpha_pipeline.paths import Workspace
 from alpha_pipeline.plan import Stale, stale_day, stale_whole, standing
-from alpha_pipeline.provenance import canonical_json, digest_file, digest_json
+from alpha_pipeline.provenance import canonical_json, digest_file, digest_json, digest_tree
 from alpha_pipeline.stages import STAGES
 from alpha_pipeline.stages.base import Scope, Stage
 from alpha_pipeline.stages.oos_gate import VERDICT_FILE
@@ -102,9 +102,18 @@ def run_market(
     return RunOutcome(
         instrument=instrument,
         launched=done,
-        verdict=read_verdict(scope.store.get("oos_gate").path / VERDICT_FILE),
+        verdict=read_verdict(_intact(scope.store.get("oos_gate")).path / VERDICT_FILE),
         report=scope.store.get("report").path / REPORT_FILE if stages[-1].name == "report" else None,
     )
+
+
+def _intact(artifact: Artifact) -> Artifact:
+    """The artifact, if its files are those that were published."""
+    if digest_tree(artifact.path) != artifact.digest:
+        raise DataError(
+            f"{artifact.path} was changed after it was published: delete {artifact.path.parent} and run again"
+        )
+    return artifact
 
 
 def scope_of(
@@ -138,9 +147,12 @@ def ensure_market(config: PipelineConfig, folder: Path, *, say: Callable[[str], 
             f"{config.name} has no [simulator] section, so no market to simulate: name one that has"
         )
     from alpha_pipeline.simulator import VERSION, simulate_days
+    from alpha_pipeline.stages.code import code_of
 
     record = folder / "simulation.json"
-    identity = digest_json([config.simulator, config.instrument, VERSION])
+    identity = digest_json(
+        [config.simulator, config.instrument, VERSION, code_of("alpha_pipeline.simulator")]
+    )
     present = sorted(folder.glob("*.dbn.zst"))
     if record.is_file() and _describe(identity, present) == record.read_text():
         return present

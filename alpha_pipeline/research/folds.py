@@ -1,6 +1,8 @@
 """Walk-forward folds, each fitted from nothing on its own rows, side by side in processes of their own."""
 
 import os
+import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -66,18 +68,31 @@ def run_folds(tasks: Sequence[FoldTask], report: Callable[[str], None]) -> list[
     workers = 1 if on_device else min(len(tasks), os.cpu_count() or 1)
     if workers == 1:
         return [_told(run_fold(task), len(tasks), report) for task in tasks]
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(
+        workers, mp_context=get_context("spawn"), initializer=_end_with, initargs=(os.getpid(),)
+    ) as pool:
         futures = [pool.submit(run_fold, task) for task in tasks]
         for done in as_completed(futures):
             _told(done.result(), len(tasks), report)
         return [future.result() for future in futures]
 
 
+def _end_with(parent: int) -> None:
+    """End this worker when the process that started it is gone, however it ended."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def run_fold(task: FoldTask) -> FoldOutcome:
     """Fit everything on the fold's training and validation rows, then run the grid on its test rows."""
     config, fold = task.config, task.fold
     use_threads(config.threads)
-    rows = join([open_day(path, verify="none") for path in task.files], task.days)
+    rows = join([open_day(path, verify="fast") for path in task.files], task.days)
     fitted = fit_everything(rows, fold.train, fold.validation, config)
     grid = run_grid(
         backtest_on(rows.market.with_alpha(fitted.alpha), fitted.fills.model, config),

@@ -10,6 +10,7 @@ from alpha_pipeline.research.fitting import plan_on
 from alpha_pipeline.results import StageResult
 from alpha_pipeline.schemas import validate
 from alpha_pipeline.stages.base import Days, Stage, StageContext, Upstream
+from alpha_pipeline.stages.code import code_of
 from alpha_pipeline.stages.models import POLICY_FOLDER, baseline_of, in_sample, published_backtest
 
 VERSION = "1"
@@ -59,7 +60,7 @@ STAGE = Stage(
         Upstream(stage="random_baseline", days=Days.WHOLE),
         Upstream(stage="execution_policy", days=Days.WHOLE),
     ),
-    version=lambda _: VERSION,
+    version=lambda _: f"{VERSION}-{code_of(__name__)}",
     settings=lambda c: [c.market, c.grid, c.walk_forward, c.gate.horizon_index, c.instrument, c.numerics],
     run=run,
     checks={"grid_schema": True},

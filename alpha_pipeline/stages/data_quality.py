@@ -3,12 +3,13 @@
 import polars as pl
 
 from alpha_pipeline.ingest.quality import RULES, assess_day
-from alpha_pipeline.ingest.report import read_report
+from alpha_pipeline.ingest.report import IngestReport, read_report
 from alpha_pipeline.ingest.tables import SNAPSHOTS
 from alpha_pipeline.report.figures import bar_figure
-from alpha_pipeline.results import StageResult
+from alpha_pipeline.results import Check, StageResult
 from alpha_pipeline.schemas import validate
 from alpha_pipeline.stages.base import Stage, StageContext, Upstream
+from alpha_pipeline.stages.code import code_of
 
 VERSION = "1"
 _SPREADS_SHOWN = 15
@@ -18,7 +19,8 @@ def run(context: StageContext) -> StageResult:
     """Hold the day against the instrument's thresholds; a blocking failure keeps it, and only it, from use."""
     folder = context.upstream("mbp10_snapshots", context.partition)
     snapshots = pl.read_ipc(folder / SNAPSHOTS)
-    quality = assess_day(snapshots, read_report(folder), context.config.quality)
+    report = read_report(folder)
+    quality = assess_day(snapshots, report, context.config.quality)
     return StageResult(
         metrics={check.name: float(check.figure) for check in quality.checks if check.figure is not None}
         | {"rows": float(snapshots.height)},
@@ -26,8 +28,20 @@ def run(context: StageContext) -> StageResult:
         figures={"spreads": bar_figure(_spreads(snapshots), "Spread in ticks", "snapshots")}
         if snapshots.height
         else {},
-        checks=[*validate("snapshots", snapshots), *quality.checks],
+        checks=[*validate("snapshots", snapshots), *quality.checks, _day_check(report, context.partition)],
         status=quality.status,
+    )
+
+
+def _day_check(report: IngestReport, day: str) -> Check:
+    """A file whose name lies about its day could put the same records into training and test."""
+    return Check(
+        name="day_of_records",
+        passed=report.empty or day in report.utc_dates,
+        figure=None,
+        threshold=None,
+        description=f"the file's name says {day}, its records are of {' to '.join(report.utc_dates) or 'no day'}",
+        blocking=True,
     )
 
 
@@ -45,8 +59,8 @@ STAGE = Stage(
     kinds=frozenset({"polars", "pandera"}),
     per_day=True,
     upstream=(Upstream(stage="mbp10_snapshots"), Upstream(stage="trades")),
-    version=lambda _: VERSION,
+    version=lambda _: f"{VERSION}-{code_of(__name__)}",
     settings=lambda config: config.quality,
     run=run,
-    checks={"snapshots_schema": True} | {rule.name: rule.blocking for rule in RULES},
+    checks={"snapshots_schema": True, "day_of_records": True} | {rule.name: rule.blocking for rule in RULES},
 )

@@ -6,6 +6,7 @@ from alpha_pipeline.report.figures import learning_curve_figure
 from alpha_pipeline.research.fitting import fit_execution, kill_checks
 from alpha_pipeline.results import StageResult
 from alpha_pipeline.stages.base import Days, Stage, StageContext, Upstream
+from alpha_pipeline.stages.code import code_of
 from alpha_pipeline.stages.models import POLICY_FOLDER, baseline_of, in_sample, published_backtest
 
 VERSION = "1"
@@ -51,7 +52,7 @@ STAGE = Stage(
         Upstream(stage="random_baseline", days=Days.WHOLE),
         Upstream(stage="perception_model", days=Days.WHOLE),
     ),
-    version=lambda _: VERSION,
+    version=lambda _: f"{VERSION}-{code_of(__name__)}",
     settings=lambda c: [c.policy, c.market, c.walk_forward, c.gate.horizon_index, c.instrument, c.numerics],
     run=run,
     checks=dict.fromkeys(THRESHOLDS, False),

@@ -7,6 +7,7 @@ from alpha_pipeline.report.figures import fill_calibration_figure
 from alpha_pipeline.research.fitting import fit_fills
 from alpha_pipeline.results import StageResult
 from alpha_pipeline.stages.base import Days, Stage, StageContext, Upstream
+from alpha_pipeline.stages.code import code_of
 from alpha_pipeline.stages.models import FILL_FILE, in_sample
 
 VERSION = "1"
@@ -39,7 +40,7 @@ STAGE = Stage(
     kinds=frozenset({"torch", "glum"}),
     per_day=False,
     upstream=(Upstream(stage="fxcache", days=Days.IN_SAMPLE),),
-    version=lambda _: VERSION,
+    version=lambda _: f"{VERSION}-{code_of(__name__)}",
     settings=lambda c: [c.fills, c.walk_forward],
     run=run,
     checks={

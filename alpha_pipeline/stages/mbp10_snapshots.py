@@ -6,6 +6,7 @@ from alpha_pipeline.ingest.tables import SNAPSHOTS, open_table
 from alpha_pipeline.report.figures import bar_figure
 from alpha_pipeline.results import StageResult
 from alpha_pipeline.stages.base import Stage, StageContext
+from alpha_pipeline.stages.code import code_of
 
 VERSION = "1"
 
@@ -52,7 +53,7 @@ STAGE = Stage(
     kinds=frozenset({"polars"}),
     per_day=True,
     upstream=(),
-    version=lambda _: VERSION,
+    version=lambda _: f"{VERSION}-{code_of(__name__)}",
     settings=lambda config: [config.instrument, config.ingest],
     run=run,
 )

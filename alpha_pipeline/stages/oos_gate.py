@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from alpha_core.market.config import FillMode
 from alpha_core.rl.policies import RandomPolicy, ThresholdPolicy
+from alpha_core.shapes import HORIZONS
 from alpha_core.training.perception import perception_metrics, predict_logits
 from alpha_core.training.policy_file import load_policy
 from alpha_pipeline.artifacts import WHOLE
@@ -26,6 +27,7 @@ from alpha_pipeline.research.fitting import plan_on
 from alpha_pipeline.research.rows import Rows
 from alpha_pipeline.results import Check, StageResult
 from alpha_pipeline.stages.base import Days, Stage, StageContext, Upstream, required_stamp
+from alpha_pipeline.stages.code import code_of
 from alpha_pipeline.stages.models import POLICY_FOLDER, load_rows, perception_of, published_backtest
 from alpha_pipeline.stages.walk_forward import chosen_cell
 
@@ -50,8 +52,11 @@ def run(context: StageContext) -> StageResult:
         perception=list(_perception(context, rows)),
         kill_criteria=_kill_criteria(context),
         data_quality=list(_data_quality(context)),
-        reproducibility=[_reproducible(context, rows, cell, series)] if series else [],
-        lineage=list(_lineage(context)),
+        reproducibility=[
+            _same_logits(context, rows),
+            *([_reproducible(context, rows, cell, series)] if series else []),
+        ],
+        lineage=[*_lineage(context), _purge_check(context)],
         looks=look,
         digests=dict(required_stamp(STAGE, context.scope, WHOLE).inputs),
     )
@@ -102,6 +107,19 @@ def _reproducible(context: StageContext, rows: Rows, cell: ChosenCell, first: Oo
     )
 
 
+def _same_logits(context: StageContext, rows: Rows) -> Check:
+    """The perception loaded twice says the same of every row."""
+    first, again = (predict_logits(perception_of(context), rows.sequence) for _ in range(2))
+    apart = int((first != again).sum())
+    return Check(
+        name="same_logits_again",
+        passed=apart == 0,
+        figure=float(apart),
+        threshold=0.0,
+        description="out-of-sample logits that differ when the perception is loaded and asked again",
+    )
+
+
 def _perception(context: StageContext, rows: Rows) -> Iterator[PerceptionEvidence]:
     logits = predict_logits(perception_of(context), rows.sequence)
     for score in perception_metrics(
@@ -141,6 +159,18 @@ def _lineage(context: StageContext) -> Iterator[Check]:
     )
 
 
+def _purge_check(context: StageContext) -> Check:
+    """A purge shorter than the longest label lets training rows see test prices; such a run must not pass."""
+    purge = context.config.walk_forward.purge_snapshots
+    return Check(
+        name="purge_covers_labels",
+        passed=purge >= HORIZONS[-1],
+        figure=float(purge),
+        threshold=float(HORIZONS[-1]),
+        description="snapshots purged in front of each validation and test part, at least the longest label horizon",
+    )
+
+
 def _record_look(context: StageContext, days: list[str]) -> LookCount:
     """Enter this opening into the ledger, before any of the days is read."""
     config = context.config
@@ -175,7 +205,7 @@ STAGE = Stage(
         Upstream(stage="backtest_grid", days=Days.WHOLE),
         Upstream(stage="walk_forward", days=Days.WHOLE),
     ),
-    version=lambda _: VERSION,
+    version=lambda _: f"{VERSION}-{code_of(__name__)}",
     settings=lambda c: [c.market, c.grid, c.gate, c.walk_forward, c.instrument, c.numerics],
     run=run,
     checks={c.name: False for c in all_criteria() if c.name not in ("reality_check", "shadow_replay")},

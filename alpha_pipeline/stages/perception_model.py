@@ -13,6 +13,7 @@ from alpha_pipeline.report.figures import (
 from alpha_pipeline.research.fitting import fit_alpha
 from alpha_pipeline.results import Check, StageResult
 from alpha_pipeline.stages.base import Days, Stage, StageContext, Upstream
+from alpha_pipeline.stages.code import code_of
 from alpha_pipeline.stages.models import PERCEPTION_FOLDER, in_sample
 
 VERSION = "1"
@@ -75,7 +76,7 @@ STAGE = Stage(
     kinds=frozenset({"torch"}),
     per_day=False,
     upstream=(Upstream(stage="fxcache", days=Days.IN_SAMPLE),),
-    version=lambda _: VERSION,
+    version=lambda _: f"{VERSION}-{code_of(__name__)}",
     settings=lambda c: [c.perception, c.walk_forward, c.gate.horizon_index, c.numerics],
     run=run,
     checks={"auc_above_chance": False},

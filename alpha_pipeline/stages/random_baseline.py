@@ -9,6 +9,7 @@ from alpha_pipeline.report.figures import bar_figure
 from alpha_pipeline.research.fitting import backtest_on, measure_random, plan_on
 from alpha_pipeline.results import StageResult
 from alpha_pipeline.stages.base import Days, Stage, StageContext, Upstream
+from alpha_pipeline.stages.code import code_of
 from alpha_pipeline.stages.models import BASELINE_FILE, FILL_FILE, in_sample
 
 VERSION = "1"
@@ -50,7 +51,7 @@ STAGE = Stage(
     kinds=frozenset({"torch"}),
     per_day=False,
     upstream=(Upstream(stage="fxcache", days=Days.IN_SAMPLE), Upstream(stage="fill_model", days=Days.WHOLE)),
-    version=lambda _: VERSION,
+    version=lambda _: f"{VERSION}-{code_of(__name__)}",
     settings=lambda c: [c.market, c.grid, c.gate, c.walk_forward, c.instrument, c.numerics],
     run=run,
 )

@@ -11,6 +11,7 @@ from alpha_pipeline.evaluation.verdict import read_verdict
 from alpha_pipeline.provenance import git_revision
 from alpha_pipeline.results import StageResult
 from alpha_pipeline.stages.base import Days, Stage, StageContext, Upstream
+from alpha_pipeline.stages.code import code_of
 from alpha_pipeline.stages.oos_gate import VERDICT_FILE
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _quality(context: StageContext) -> "Section":
     from alpha_pipeline.report.html import Section
 
     lines = []
-    for day in context.store.partitions("data_quality"):
+    for day in context.scope.days(Days.ALL):
         found = context.store.get("data_quality", day)
         failed = [c["name"] for c in found.result["checks"] if not c["passed"]]
         rows = context.store.find("fxcache", day)
@@ -124,10 +125,12 @@ def _lineage(context: StageContext) -> Iterator[tuple[str, str]]:
     yield "device", context.config.device
     for package in ("torch", "numpy", "polars", "dagster", "mlflow"):
         yield package, version(package)
-    for stage in context.store.stages():
-        for partition in context.store.partitions(stage):
-            artifact = context.store.get(stage, partition)
-            name = stage if partition == WHOLE else f"{stage} {partition}"
+    days = context.scope.days(Days.ALL)
+    for edge in ("mbp10_snapshots", "trades", "data_quality", "fxcache", *(name for name, _, _ in _SECTIONS)):
+        per_day = context.store.find(edge, WHOLE) is None
+        for partition in days if per_day else [WHOLE]:
+            artifact = context.store.get(edge, partition)
+            name = f"{edge} {partition}" if per_day else edge
             yield (
                 name,
                 f"content {artifact.digest}, code {artifact.stamp.code}, config {artifact.stamp.config[:12]}",
@@ -144,7 +147,7 @@ STAGE = Stage(
         Upstream(stage="data_quality", days=Days.ALL),
         *(Upstream(stage=name, days=Days.WHOLE) for name, _, _ in _SECTIONS),
     ),
-    version=lambda _: VERSION,
+    version=lambda _: f"{VERSION}-{code_of(__name__)}",
     settings=lambda _: None,
     run=run,
 )

@@ -6,6 +6,7 @@ from alpha_pipeline.report.figures import bar_figure
 from alpha_pipeline.results import StageResult
 from alpha_pipeline.schemas import validate
 from alpha_pipeline.stages.base import Stage, StageContext, Upstream
+from alpha_pipeline.stages.code import code_of
 
 VERSION = "1"
 
@@ -46,7 +47,7 @@ STAGE = Stage(
     kinds=frozenset({"polars"}),
     per_day=True,
     upstream=(Upstream(stage="mbp10_snapshots"),),
-    version=lambda _: VERSION,
+    version=lambda _: f"{VERSION}-{code_of(__name__)}",
     settings=lambda _: None,
     run=run,
     checks={"trades_schema": True},

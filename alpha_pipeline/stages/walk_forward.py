@@ -13,6 +13,7 @@ from alpha_pipeline.research.folds import FoldOutcome, FoldTask, run_folds
 from alpha_pipeline.results import StageResult
 from alpha_pipeline.schemas import validate
 from alpha_pipeline.stages.base import Days, Stage, StageContext, Upstream
+from alpha_pipeline.stages.code import code_of
 from alpha_pipeline.stages.fxcache import FILE
 from alpha_pipeline.stages.models import load_rows
 
@@ -100,7 +101,7 @@ STAGE = Stage(
     kinds=frozenset({"torch", "polars"}),
     per_day=False,
     upstream=(Upstream(stage="fxcache", days=Days.IN_SAMPLE),),
-    version=lambda _: VERSION,
+    version=lambda _: f"{VERSION}-{code_of(__name__)}",
     settings=lambda c: c.model_dump(exclude={"quality", "simulator", "features", "ingest"}),
     run=run,
     checks={"folds_schema": True},
