@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-gpu check lint lock bench clean
+.PHONY: help setup demo test test-slow test-gpu check lint lock clean
 
 SUITABLE := import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
@@ -47,10 +47,6 @@ check: lint test ## lint, then test: what must be green before a change lands
 lock: setup ## write requirements.lock from the versions in .venv
 	@$(BIN)/python scripts/lock.py
 
-bench: setup ## run every benchmark
-	@for script in benchmarks/*.py; do [ -e "$$script" ] || continue; \
-		echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
-
 clean: ## remove caches and build products (not .venv, data or databases)
 	@rm -rf build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache ./*.egg-info
-	@find alpha_core alpha_pipeline tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find alpha_core alpha_pipeline tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

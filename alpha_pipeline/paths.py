@@ -39,14 +39,6 @@ class Workspace:
             settings.write_text((PROJECT / "dagster_home" / "dagster.yaml").read_text())
         return self.dagster_home
 
-    @property
-    def mlflow_artifacts(self) -> Path:
-        return self.root / "data" / "mlflow"
-
-    @property
-    def reports(self) -> Path:
-        return self.root / "data" / "reports"
-
     def raw(self, instrument: str) -> Path:
         return self.root / "data" / "raw" / instrument
 

@@ -61,6 +61,7 @@ CHECKS = {
     "trades": {"trades_schema": True},
     "data_quality": {
         "snapshots_schema": True,
+        "day_of_records": True,
         "skipped_fraction": True,
         "truncated_files": True,
         "rows_unaccounted": True,

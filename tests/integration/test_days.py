@@ -15,6 +15,7 @@ from mlflow.tracking import MlflowClient
 from tiny_market import DAY_STAGES, NAME, day, file_of
 
 from alpha_pipeline.fxcache import open_day
+from alpha_pipeline.ingest.quality import RULES
 from alpha_pipeline.paths import PROJECT
 from alpha_pipeline.run import run_market
 from alpha_pipeline.stages import STAGES
@@ -136,7 +137,7 @@ def test_metadata_can_be_read_by_a_person(built, instance):
     assert shown["fxcache"]["mid"].value.startswith("![mid](data:image/")
     rules = shown["data_quality"]["rules"]
     assert {"check", "passed", "figure", "threshold"} <= {column.name for column in rules.schema.columns}
-    assert len(rules.records) == len(STAGES[2].checks) - 1
+    assert len(rules.records) == len(RULES)
     for metadata in shown.values():
         assert metadata["mlflow"].value.startswith("http://127.0.0.1:5000/#/experiments/")
         assert Path(metadata["files"].value).is_dir()
@@ -185,6 +186,7 @@ def test_child_run_carries_parameters_metrics_and_where_it_came_from(built, runs
 
 SECOND_RUN = f"""
 import json, sys
+from alpha_pipeline.ingest.quality import RULES
 from alpha_pipeline.paths import Workspace
 from alpha_pipeline.run import run_market
 outcome = run_market("{NAME}", Workspace.locate(), raw=None, until="fxcache", say=lambda _: None)
@@ -257,6 +259,7 @@ def test_rejected_day_is_told_with_figures_each_time_until_it_is_mended(copied):
 
 RAISED = f"""
 import json
+from alpha_pipeline.ingest.quality import RULES
 from alpha_pipeline.paths import Workspace
 from alpha_pipeline.run import run_market
 print(json.dumps(run_market("{NAME}", Workspace.locate(), raw=None, until="fxcache", say=print).to_dict()))
