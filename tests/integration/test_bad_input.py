@@ -13,6 +13,7 @@ import tiny_market
 import zstandard
 from tiny_market import NAME, day, file_of
 
+from alpha_pipeline.cli import main
 from alpha_pipeline.instrument import InstrumentSpec
 from alpha_pipeline.paths import Workspace
 from alpha_pipeline.simulator import simulate_days
@@ -25,8 +26,8 @@ NOON = 1_704_196_800_000_000_000  # 2024-01-02 12:00 UTC
 class Command:
     """The command `alpha` in one workspace."""
 
-    def __init__(self, workspace):
-        self.workspace = workspace
+    def __init__(self, workspace, capture):
+        self.workspace, self.capture = workspace, capture
 
     def __call__(self, *words):
         environment = {k: v for k, v in os.environ.items() if k != "MLFLOW_TRACKING_URI"}
@@ -38,13 +39,24 @@ class Command:
     def run(self, *words):
         return self("run", "--instrument", NAME, *words)
 
+    def run_inside(self, *words):
+        """The same without a process of its own, which costs seconds of imports."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("ALPHA_HOME", str(self.workspace.root))
+            patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+            self.capture.readouterr()
+            with pytest.raises(SystemExit) as ended:
+                main(["run", "--instrument", NAME, *map(str, words)])
+        told = self.capture.readouterr()
+        return SimpleNamespace(returncode=ended.value.code, stdout=told.out, stderr=told.err)
+
 
 @pytest.fixture
-def alpha(tmp_path):
+def alpha(tmp_path, capsys):
     """A workspace with an instrument and no raw files."""
     workspace = Workspace(tmp_path / "workspace")
     tiny_market.configure(workspace, tiny_market.CONFIG)
-    return Command(workspace)
+    return Command(workspace, capsys)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +132,7 @@ def mbp1_file(path):
 
 def test_folder_with_nothing_but_a_text_file(alpha, folder):
     file_of(folder, 0).write_text("date,price\n2024-01-02,1\n")
-    done = alpha.run("--raw", folder)
+    done = alpha.run_inside("--raw", folder)
     line = one_sentence(
         done, f"{file_of(folder, 0)} is not a DBN file: byte 0 of the stream begins b'date,pri'"
     )
@@ -181,32 +193,35 @@ def test_folder_that_is_not_there(alpha, tmp_path):
 
 
 def test_default_folder_that_is_not_there(alpha):
-    one_sentence(alpha.run(), "is not a folder: put the files of tiny there or name another folder")
+    one_sentence(alpha.run_inside(), "is not a folder: put the files of tiny there or name another folder")
 
 
 def test_mbp1_file_that_says_so_in_its_name(alpha, folder):
     mbp1_file(folder / f"TINY-{day(0)}.mbp-1.dbn.zst")
     one_sentence(
-        alpha.run("--raw", folder), f"holds no MBP-10 file of tiny (symbols TINY), only TINY-{day(0)}.mbp-1"
+        alpha.run_inside("--raw", folder),
+        f"holds no MBP-10 file of tiny (symbols TINY), only TINY-{day(0)}.mbp-1",
     )
 
 
 @pytest.mark.real_data
 def test_real_mbp1_file(alpha, real_data):
-    one_sentence(alpha.run("--raw", real_data / "mbp1"), "holds no MBP-10 file of tiny (symbols TINY), only ")
+    one_sentence(
+        alpha.run_inside("--raw", real_data / "mbp1"), "holds no MBP-10 file of tiny (symbols TINY), only "
+    )
 
 
 def test_file_of_another_instrument(alpha, folder, good):
     """By its name, and where the name does not tell, by the symbols in its header."""
     (folder / f"OTHER-{day(0)}.mbp-10.dbn.zst").write_bytes(good)
     one_sentence(
-        alpha.run("--raw", folder), f"only OTHER-{day(0)}.mbp-10.dbn.zst: add files named like TINY-"
+        alpha.run_inside("--raw", folder), f"only OTHER-{day(0)}.mbp-10.dbn.zst: add files named like TINY-"
     )
     config = tiny_market.CONFIG.replace('["TINY"]', '["ELSE"]')
     tiny_market.configure(alpha.workspace, config)
     (folder / f"OTHER-{day(0)}.mbp-10.dbn.zst").rename(folder / "xsim-sim-20240102.mbp-10.dbn.zst")
     one_sentence(
-        alpha.run("--raw", folder), "holds no MBP-10 file of tiny (symbols ELSE), only xsim-sim-2024"
+        alpha.run_inside("--raw", folder), "holds no MBP-10 file of tiny (symbols ELSE), only xsim-sim-2024"
     )
 
 
@@ -217,14 +232,14 @@ def test_unknown_instrument(alpha):
 def test_unknown_stage(alpha, folder, good):
     file_of(folder, 0).write_bytes(good)
     line = one_sentence(
-        alpha.run("--raw", folder, "--until", "magic"), "--until was 'magic', must be one of mbp10_"
+        alpha.run_inside("--raw", folder, "--until", "magic"), "--until was 'magic', must be one of mbp10_"
     )
     assert line.endswith("oos_gate, report")
 
 
 def test_misspelt_setting(alpha):
     tiny_market.configure(alpha.workspace, tiny_market.CONFIG.replace("horizon = 40", "horizn = 40"))
-    one_sentence(alpha.run(), "tiny.toml: unknown key 'market.horizn', remove it or mend its spelling")
+    one_sentence(alpha.run_inside(), "tiny.toml: unknown key 'market.horizn', remove it or mend its spelling")
 
 
 def test_traceback_is_shown_on_demand(alpha, folder):

@@ -14,6 +14,7 @@ import tiny_market
 from mlflow.tracking import MlflowClient
 from tiny_market import DAY_STAGES, NAME, day, file_of
 
+from alpha_pipeline.fxcache import format as layout
 from alpha_pipeline.fxcache import open_day
 from alpha_pipeline.ingest.quality import RULES
 from alpha_pipeline.paths import PROJECT
@@ -156,7 +157,7 @@ def test_checks_are_recorded_with_figure_and_threshold(instance):
                 dg.AssetCheckSeverity.ERROR if blocking else dg.AssetCheckSeverity.WARN
             )
             assert evaluation.description
-            assert "figure" in evaluation.metadata
+            assert ("figure" in evaluation.metadata) is (name != "day_of_records")
 
 
 def test_tracking_store_holds_one_parent_and_a_child_for_each_stage_and_day(built, runs):
@@ -266,7 +267,16 @@ print(json.dumps(run_market("{NAME}", Workspace.locate(), raw=None, until="fxcac
 """
 
 
-def test_raising_the_cache_version_rebuilds_caches_and_nothing_upstream(copied, tmp_path):
+def test_newer_cache_version_rebuilds_caches_and_nothing_upstream(copied, monkeypatch):
+    monkeypatch.setattr(layout, "FXCACHE_VERSION", layout.FXCACHE_VERSION + 1)
+    outcome, _ = run(copied)
+    assert outcome.launched.failed == {}
+    assert outcome.launched.built == [("fxcache", key) for key in DAYS]
+    assert sorted(outcome.launched.fresh) == [e for e in EVERYTHING if e[0] != "fxcache"]
+
+
+@pytest.mark.slow
+def test_raised_cache_version_is_written_and_read(copied, tmp_path):
     """The real constant in a copy of the code, as a developer would raise it."""
     for package in ("alpha_core", "alpha_pipeline"):
         shutil.copytree(PROJECT / package, tmp_path / "code" / package)
