@@ -35,12 +35,13 @@ def run(context: StageContext) -> StageResult:
 
 def _day_check(report: IngestReport, day: str) -> Check:
     """A file whose name lies about its day could put the same records into training and test."""
+    holds = report.empty or day in report.utc_dates
     return Check(
         name="day_of_records",
-        passed=report.empty or day in report.utc_dates,
-        figure=None,
-        threshold=None,
-        description=f"the file's name says {day}, its records are of {' to '.join(report.utc_dates) or 'no day'}",
+        passed=holds,
+        figure=float(not holds),
+        threshold=0.0,
+        description=f"whether the name and the records disagree: the file's name says {day}, its records are of {' to '.join(report.utc_dates) or 'no day'}",
         blocking=True,
     )
 
