@@ -38,7 +38,6 @@ def run_tracked(
         orchestrator_run: identity of the Dagster run, kept with the artifact and as a tag.
     """
     name = scope.config.name
-    parent = tracker.parent_for(pipeline_run, name=f"{name} {pipeline_run}", tags={"instrument": name})
     tags = StageTags(
         dagster_run_id=orchestrator_run,
         asset_key=f"{name}/{stage.name}",
@@ -46,6 +45,7 @@ def run_tracked(
         git_revision=git_revision(),
         digests=required_stamp(stage, scope, partition).inputs if partition == WHOLE else {},
     )
+    parent = tracker.parent_for(pipeline_run, name=f"{name} {pipeline_run}", tags={"instrument": name})
     with tracker.stage_run(parent.run_id, stage.name, tags) as record:
         result, artifact = execute(stage, scope, partition, {"dagster_run_id": orchestrator_run})
         record.log_result(result, page=partition == WHOLE)
