@@ -35,13 +35,13 @@ def run(context: StageContext) -> StageResult:
 
 def _day_check(report: IngestReport, day: str) -> Check:
     """A file whose name lies about its day could put the same records into training and test."""
-    holds = report.empty or day in report.utc_dates
+    holds, dates = report.empty or day in report.utc_dates, " to ".join(report.utc_dates) or "no day"
     return Check(
         name="day_of_records",
         passed=holds,
         figure=float(not holds),
         threshold=0.0,
-        description=f"whether the name and the records disagree: the file's name says {day}, its records are of {' to '.join(report.utc_dates) or 'no day'}",
+        description=f"whether name and records disagree: the file's name says {day}, its records are of {dates}",
         blocking=True,
     )
 
