@@ -78,7 +78,7 @@ def one_sentence(done, says, lead="error: "):
     """The outcome is exit code 1 and, at the end of stderr, one line that says so."""
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
-    assert "dagster" not in done.stderr.lower()
+    assert "dagster._core" not in done.stderr
     told = done.stderr.splitlines()
     (line,) = [line for line in told if line.startswith(lead)]
     assert says in line
@@ -247,6 +247,14 @@ def test_traceback_is_shown_on_demand(alpha, folder):
     assert done.returncode == 1
     assert "Traceback (most recent call last)" in done.stderr
     assert "is empty, must hold MBP-10 files of tiny" in done.stderr
+
+
+def test_unforeseen_error_is_one_sentence_too(alpha, folder, good):
+    file_of(folder, 0).write_bytes(good)
+    alpha.workspace.dagster_home.write_text("a file where a folder must be")
+    done = alpha.run_inside("--raw", folder, "--until", "fxcache")
+    one_sentence(done, "unexpected FileExistsError", lead="error: unexpected")
+    assert done.stderr.rstrip().endswith("(alpha --debug shows where)")
 
 
 def test_unknown_option_is_a_usage_error(alpha):
