@@ -25,7 +25,7 @@ FXCACHE_VERSION = 3
 TIMESTAMP = pa.timestamp("ns", tz="UTC")
 TAPE_COLUMNS = 22
 LABELS = tuple(f"label_{h}" for h in HORIZONS)
-REBUILD = "delete it and run `alpha build`"
+REBUILD = "delete it and run `alpha run`"
 
 
 @dataclass(frozen=True, kw_only=True)

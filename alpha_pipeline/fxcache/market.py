@@ -69,7 +69,7 @@ def _check(days: Sequence[CachedDay]) -> None:
     if sorted(set(keys)) != keys:
         raise DataError(f"the days are {', '.join(keys)}, must be distinct and in order")
     if any(day.feature_names != days[0].feature_names for day in days):
-        raise DataError("the days have different feature columns; rebuild them with `alpha build`")
+        raise DataError("the days have different feature columns; rebuild them with `alpha run`")
 
 
 def _join(days: Sequence[CachedDay], column: Callable[[CachedDay], NDArray[Any]]) -> NDArray[Any]:

@@ -196,7 +196,7 @@ class CachedDay:
         if name not in self._view.columns:
             raise DataError(
                 f"{self.info.path} is fxcache version {self.info.version}, which has no {name}; "
-                f"rebuild the day with `alpha build`"
+                f"rebuild the day with `alpha run`"
             )
         return self._view.columns[name]
 
@@ -259,7 +259,7 @@ def read_header(path: Path) -> tuple[int, Header]:
 
 def _map(path: Path) -> tuple[pa.Buffer, pa.RecordBatchFileReader]:
     if not path.is_file():
-        raise InputError(f"{path} does not exist; run `alpha build`")
+        raise InputError(f"{path} does not exist; run `alpha run`")
     try:
         mapped = pa.memory_map(str(path)).read_buffer()
         return mapped, pa.ipc.open_file(pa.BufferReader(mapped))
@@ -276,7 +276,7 @@ def _header(path: Path, schema: pa.Schema) -> tuple[int, Header]:
         if version > layout.FXCACHE_VERSION:
             raise InputError(
                 f"{path} is fxcache version {version}, this code reads up to {layout.FXCACHE_VERSION}; "
-                "upgrade alpha-pipeline, or delete the file and run `alpha build`"
+                "upgrade alpha-pipeline, or delete the file and run `alpha run`"
             )
         return version, Header.decode(metadata)
     except (ValueError, KeyError, TypeError) as error:

@@ -182,7 +182,7 @@ def test_unknown_verify_is_refused(cached):
 
 def test_files_that_are_no_cache_are_refused(tmp_path, market_tables):
     missing = tmp_path / "missing.fxcache"
-    with pytest.raises(InputError, match="does not exist; run `alpha build`"):
+    with pytest.raises(InputError, match="does not exist; run `alpha run`"):
         open_day(missing)
     for content in (b"", b"ARROW1", b"text" * 100):
         path = tmp_path / "bad.fxcache"
