@@ -13,6 +13,7 @@ from filelock import FileLock
 from alpha_core.errors import DataError
 from alpha_pipeline.artifacts import WHOLE, Artifact, ArtifactStore
 from alpha_pipeline.config import PipelineConfig
+from alpha_pipeline.evaluation.splits import in_sample_oos
 from alpha_pipeline.provenance import Stamp, canonical_json, digest_file, digest_json
 from alpha_pipeline.results import StageResult
 from alpha_pipeline.stages.checks import completed
@@ -99,7 +100,8 @@ class Scope:
                 f"{self.config.name} has {len(usable)} usable days, must be more than walk_forward.oos_days = "
                 f"{held_out}: add raw files or hold out fewer days"
             )
-        return usable[:-held_out] if which is Days.IN_SAMPLE else usable[-held_out:]
+        in_sample, out_of_sample = in_sample_oos(usable, held_out)
+        return in_sample if which is Days.IN_SAMPLE else out_of_sample
 
 
 @dataclass(frozen=True, kw_only=True)
