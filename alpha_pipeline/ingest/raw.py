@@ -72,6 +72,11 @@ class RawFile(Protocol):
         """Whether the file was cut, known at the end."""
         ...
 
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What else the source counted so far, by name: events that records or rows do not tell."""
+        ...
+
     def chunks(self, chunk_records: int) -> Iterator[np.ndarray]:
         """Records in file order, [n] MBP10_DTYPE; a chunk holds while the next is made, not longer."""
         ...

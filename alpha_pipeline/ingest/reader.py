@@ -63,6 +63,7 @@ class RecordReader:
             skipped_by_type=dict(file.skipped_by_type),
             trailing_bytes=file.trailing_bytes,
             truncated=file.truncated,
+            counts=dict(file.counts),
         )
 
     def _usable(self, records: np.ndarray, listings: Sequence[Listing]) -> np.ndarray:

@@ -25,6 +25,7 @@ class FileReport:
         skipped_by_type: records of other types than MBP-10.
         trailing_bytes: bytes after the last whole record.
         truncated: the file ends inside a record or a compressed frame.
+        counts: what else the source counted, by name (orders it does not know, updates it dropped, ...).
     """
 
     name: str
@@ -35,6 +36,7 @@ class FileReport:
     skipped_by_type: Mapping[str, int]
     trailing_bytes: int
     truncated: bool
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -138,6 +138,15 @@ def test_report_stored_beside_the_data_is_the_returned_one(tmp_path, ingest):
     assert source["bytes"] == len(raw)
 
 
+def test_report_of_before_counts_existed_is_still_read(tmp_path, ingest):
+    day = ingest([Msg()])
+    stored = json.loads((tmp_path / "day" / REPORT).read_text())
+    for source in stored["sources"]:
+        assert source.pop("counts") == {}
+    (tmp_path / "day" / REPORT).write_text(json.dumps(stored))
+    assert read_report(tmp_path / "day") == day.report
+
+
 def test_tables_are_mapped_and_readable_by_polars(tmp_path, ingest):
     ingest([Msg(ts=T0 + k) for k in range(3)])
     frame = pl.read_ipc(tmp_path / "day" / SNAPSHOTS)

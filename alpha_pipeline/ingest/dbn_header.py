@@ -1,0 +1,113 @@
+"""The header of a DBN file and its symbol mappings, read by the official library."""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alpha_core.errors import InputError
+from alpha_pipeline.ingest.records import UNDEF_TIMESTAMP
+from alpha_pipeline.ingest.stream import ByteStream
+from alpha_pipeline.ingest.symbology import Listing
+
+if TYPE_CHECKING:
+    from databento_dbn import Metadata
+
+MAGIC = b"DBN"
+FIRST_READ = 1 << 14
+MAX_HEADER_BYTES = 1 << 26
+NEVER = 2**64 - 1
+
+
+def read_header(stream: ByteStream) -> tuple["Metadata", bytes]:
+    """The header and the bytes already read behind it.
+
+    The official library reads a header from any bytes that start with one. The shortest prefix that it
+    accepts is the header, found by bisection, so that no field of it is read here.
+    """
+    head = b""
+    metadata = None
+    while metadata is None:
+        more = memoryview(bytearray(max(FIRST_READ, len(head))))
+        count = stream.fill(more)
+        head += more[:count]
+        _refuse_foreign(stream.path, head)
+        metadata, reason = _decode(head)
+        if metadata is None and (not count or len(head) > MAX_HEADER_BYTES):
+            raise InputError(
+                f"{stream.path} has no readable DBN header in bytes 0 to {len(head)} of the decompressed "
+                f"stream ({reason}): the file was cut or is damaged, fetch it again"
+            )
+    return metadata, head[_header_length(head) :]
+
+
+def _refuse_foreign(path: Path, head: bytes) -> None:
+    if not head:
+        raise InputError(f"{path} has no bytes (byte 0 is its end): fetch the file again")
+    if not head.startswith(MAGIC):
+        raise InputError(
+            f"{path} is not a DBN file: byte 0 of the stream begins {head[:8]!r} instead of {MAGIC!r}; "
+            "fragments without header and the older DBZ format must be converted first"
+        )
+
+
+def _decode(head: bytes) -> tuple["Metadata | None", str]:
+    """The header at the start of `head`, or None and why the library sees none."""
+    import databento_dbn
+
+    as_is: Any = databento_dbn.VersionUpgradePolicy.AS_IS  # the library's stub calls this member an int
+    try:
+        return databento_dbn.Metadata.decode(head, as_is), ""
+    except databento_dbn.DBNError as error:
+        return None, str(error)
+
+
+def _header_length(head: bytes) -> int:
+    low, high = len(MAGIC), len(head)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _decode(head[:middle])[0] is not None else (middle, high)
+    return high
+
+
+def header_listings(metadata: "Metadata") -> list[Listing]:
+    """Symbol mappings of the header; an unresolved one (empty target) lists nothing."""
+    forward = str(metadata.stype_out) == "instrument_id"
+    if not forward and str(metadata.stype_in) != "instrument_id":
+        return []
+    return [
+        Listing(
+            symbol=key if forward else entry["symbol"],
+            instrument_id=int(entry["symbol"] if forward else key),
+            start_ns=_midnight_ns(entry["start_date"]),
+            end_ns=_midnight_ns(entry["end_date"]),
+        )
+        for key, entries in metadata.mappings.items()
+        for entry in entries
+        if entry["symbol"]
+    ]
+
+
+def _midnight_ns(day: date) -> int:
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 10**9
+
+
+def body_listings(raw: bytes, metadata: "Metadata") -> list[Listing]:
+    """Listings of a live stream's mapping record: the symbol asked for and the one it stands for."""
+    import databento_dbn
+
+    decoder = databento_dbn.DBNDecoder(
+        has_metadata=False, ts_out=metadata.ts_out, input_version=metadata.version
+    )
+    decoder.write(raw)
+    return [listing for message in decoder.decode() for listing in _mapping_listings(message)]
+
+
+def _mapping_listings(message: Any) -> list[Listing]:
+    start = 0 if message.start_ts == UNDEF_TIMESTAMP else message.start_ts
+    end = NEVER if message.end_ts == UNDEF_TIMESTAMP else message.end_ts
+    symbols = dict.fromkeys((message.stype_in_symbol, message.stype_out_symbol))
+    return [
+        Listing(symbol=symbol, instrument_id=message.instrument_id, start_ns=start, end_ns=end)
+        for symbol in symbols
+        if symbol and not symbol.isdigit()
+    ]
