@@ -159,7 +159,7 @@ def _snapshots() -> "pandera.DataFrameSchema":
     import pandera.polars as pandera
     import polars as pl
 
-    from alpha_pipeline.ingest.events import GOOD
+    from alpha_pipeline.ingest.events import CLOSED, GOOD
     from alpha_pipeline.ingest.records import ACTIONS, SIDES
 
     column, check, time = pandera.Column, pandera.Check, pl.Datetime("ns", "UTC")
@@ -184,7 +184,7 @@ def _snapshots() -> "pandera.DataFrameSchema":
             "size": column(pl.UInt32),
             **levels,
             "flags": column(pl.UInt8),
-            "book_state": column(pl.UInt8, check.in_range(0, 3)),
+            "book_state": column(pl.UInt8, check.in_range(0, CLOSED)),
             "segment": column(pl.Int32, check.ge(0)),
         },
         checks=[

@@ -131,7 +131,7 @@ def changed(name: str, column: str, values: list) -> pl.DataFrame:
 
 
 BAD = [
-    ("snapshots", "book_state", [0, 4, 0, 0], "book_state expected in_range(0, 3), found 4 in rows 1"),
+    ("snapshots", "book_state", [0, 6, 0, 0], "book_state expected in_range(0, 5), found 6 in rows 1"),
     ("snapshots", "action", ["M", "M", "Z", "M"], "action expected isin"),
     ("snapshots", "segment", [0, 1, 0, 1], "segment never decreases, found segment=0 in rows 2"),
     (

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from alpha_core.errors import InputError
 from alpha_pipeline.ingest.config import IngestConfig
-from alpha_pipeline.ingest.events import CROSSED, EMPTY_SIDE, LOCKED, EventFolder
+from alpha_pipeline.ingest.events import CLOSED, CROSSED, EMPTY_SIDE, LOCKED, SUSPECT, EventFolder
 from alpha_pipeline.ingest.reader import RecordReader, ahead, coalesced, digest, sorted_by_time
 from alpha_pipeline.ingest.report import EMPTY, OK, IngestReport
 from alpha_pipeline.ingest.segments import Segmenter
@@ -84,7 +84,7 @@ class _Pass:
             for records in self._chunks(writer):
                 if not self._by_time and self._tally.ts_recv_backward:
                     return None
-                self._write(self._folder.push(records, self._segmenter.epochs(records)), writer)
+                self._write(self._folder.push(records, self._segmenter.stretches(records)), writer)
             if not self._by_time and self._tally.ts_recv_backward:
                 return None
             self._folder.finish()
@@ -137,6 +137,8 @@ class _Pass:
             one_sided=folder.states[EMPTY_SIDE],
             locked=folder.states[LOCKED],
             crossed=folder.states[CROSSED],
+            suspect=folder.states[SUSPECT],
+            closed=folder.states[CLOSED],
             **asdict(self._tally),
             reordered=self._by_time,
             segments=folder.segments,

@@ -25,11 +25,13 @@ from alpha_pipeline.ingest.records import (
     take,
     words,
 )
+from alpha_pipeline.ingest.segments import Stretches
 from alpha_pipeline.ingest.tables import SNAPSHOT_SCHEMA, TIME, TRADE_SCHEMA
 
 TRADE = ord("T")
-GOOD, EMPTY_SIDE, LOCKED, CROSSED = range(4)
-"""Values of `book_state`."""
+GOOD, EMPTY_SIDE, LOCKED, CROSSED, SUSPECT, CLOSED = range(6)
+"""Values of `book_state`: `SUSPECT` books are marked as possibly wrong by their source, `CLOSED` ones lie
+outside of any session. Only `GOOD` ones can be decided on, whatever a bad one looks like."""
 
 LEVEL_OFFSET = RECORD_BYTES - 32 * LEVELS
 SIZE_OFFSETS = (16, 20, 24, 28)
@@ -119,13 +121,21 @@ def book_sizes(records: np.ndarray, out: np.ndarray) -> np.ndarray:
     return out
 
 
-def book_states(ticks: Ticks, sizes: np.ndarray) -> np.ndarray:
-    """State [n] uint8 of each book; a side is empty without a price or without a size at the touch."""
+def book_states(ticks: Ticks, sizes: np.ndarray, flags: np.ndarray, closed: np.ndarray) -> np.ndarray:
+    """State [n] uint8 of each book; a side is empty without a price or without a size at the touch.
+
+    Args:
+        ticks: prices [21, n] of the event and the levels.
+        sizes: [40, n] uint32.
+        flags: [n] uint8.
+        closed: [n] bool, outside of any session.
+    """
     bid, ask = 1, 1 + LEVELS
+    suspect = (flags & Flag.MAYBE_BAD_BOOK) != 0
     empty = ticks.is_undefined(bid) | ticks.is_undefined(ask) | (sizes[0] == 0) | (sizes[LEVELS] == 0)
     spread = ticks.values[ask] - ticks.values[bid]
-    states = np.select([empty, spread < 0, spread == 0], [EMPTY_SIDE, CROSSED, LOCKED], default=GOOD)
-    return states.astype(np.uint8)
+    masks = [closed, suspect, empty, spread < 0, spread == 0]
+    return np.select(masks, [CLOSED, SUSPECT, EMPTY_SIDE, CROSSED, LOCKED], default=GOOD).astype(np.uint8)
 
 
 class _Scratch:
@@ -163,7 +173,7 @@ class EventFolder:
         self._max_event_records = max_event_records
         self._label = label
         self._waiting = np.empty(0, dtype=MBP10_DTYPE)
-        self._waiting_epochs = np.empty(0, dtype=np.int64)
+        self._waiting_in = Stretches.none()
         self._epoch: int | None = None
         self._scratch = _Scratch()
         self.snapshots = 0
@@ -173,16 +183,16 @@ class EventFolder:
         self.skipped: Counter[str] = Counter()
         self.states: Counter[int] = Counter()
 
-    def push(self, records: np.ndarray, epochs: np.ndarray) -> tuple[pa.RecordBatch, pa.RecordBatch] | None:
+    def push(self, records: np.ndarray, stretches: Stretches) -> tuple[pa.RecordBatch, pa.RecordBatch] | None:
         """Snapshot and trade rows that the next records complete, None when they complete no event.
 
         Args:
             records: [n] MBP10_DTYPE.
-            epochs: [n] int64, see Segmenter.
+            stretches: where each of them lies, see Segmenter.
         """
         if len(self._waiting):
             records = np.concatenate([self._waiting, records])
-            epochs = np.concatenate([self._waiting_epochs, epochs])
+            stretches = self._waiting_in + stretches
         ends = np.flatnonzero(records["flags"] & Flag.LAST)
         trades = np.flatnonzero(codes(records, "action") == TRADE)
         rows = self._rows(records, ends)
@@ -193,26 +203,27 @@ class EventFolder:
         off[ends], off[trades] = row_ticks.off_grid, off[trades] | trade_ticks.off_grid
         if off.any():
             self.skipped["off_tick"] += int(np.count_nonzero(off))
-            return self._retry(take(records, np.flatnonzero(~off)), epochs[~off])
-        self._wait(records, epochs, int(ends[-1]) + 1 if len(ends) else 0)
+            return self._retry(take(records, np.flatnonzero(~off)), stretches[~off])
+        self._wait(records, stretches, int(ends[-1]) + 1 if len(ends) else 0)
         if not len(ends):
             return None
-        tape = self._tape(records, epochs, ends, trades, trade_ticks)
-        return self._snapshots(rows, row_ticks, epochs[ends]), tape
+        tape = self._tape(records, stretches.epochs, ends, trades, trade_ticks)
+        return self._snapshots(rows, row_ticks, stretches[ends]), tape
 
     def finish(self) -> None:
         """Count the records of an event that never ended."""
         self.skipped["unfinished_event"] += len(self._waiting)
         self._waiting = self._waiting[:0]
 
-    def _retry(self, records: np.ndarray, epochs: np.ndarray) -> tuple[pa.RecordBatch, pa.RecordBatch] | None:
+    def _retry(
+        self, records: np.ndarray, stretches: Stretches
+    ) -> tuple[pa.RecordBatch, pa.RecordBatch] | None:
         """The same records without those that lie off the price grid."""
-        self._waiting = self._waiting[:0]
-        self._waiting_epochs = self._waiting_epochs[:0]
-        return self.push(records, epochs) if len(records) else None
+        self._waiting, self._waiting_in = self._waiting[:0], Stretches.none()
+        return self.push(records, stretches) if len(records) else None
 
-    def _wait(self, records: np.ndarray, epochs: np.ndarray, start: int) -> None:
-        self._waiting, self._waiting_epochs = records[start:].copy(), epochs[start:]
+    def _wait(self, records: np.ndarray, stretches: Stretches, start: int) -> None:
+        self._waiting, self._waiting_in = records[start:].copy(), stretches[start:]
         if len(self._waiting) > self._max_event_records:
             raise InputError(
                 f"{self._label} has an event of more than {self._max_event_records} records without the "
@@ -226,9 +237,9 @@ class EventFolder:
         out = self._scratch.array("rows", (len(ends), RECORD_BYTES // 8), np.int64)
         return take(records, ends, out)
 
-    def _snapshots(self, rows: np.ndarray, ticks: Ticks, epochs: np.ndarray) -> pa.RecordBatch:
+    def _snapshots(self, rows: np.ndarray, ticks: Ticks, stretches: Stretches) -> pa.RecordBatch:
         sizes = book_sizes(rows, self._scratch.array("sizes", (4 * LEVELS, len(rows)), np.uint32))
-        states = book_states(ticks, sizes)
+        states = book_states(ticks, sizes, rows["flags"], stretches.closed)
         for state, count in enumerate(np.bincount(states)):
             self.states[state] += int(count)
         self.snapshots += len(rows)
@@ -246,7 +257,7 @@ class EventFolder:
             *_columns(pa.uint32(), sizes),
             _column(rows["flags"]),
             _column(states),
-            _column(self._segments(epochs)),
+            _column(self._segments(stretches.epochs)),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=SNAPSHOT_SCHEMA)
 

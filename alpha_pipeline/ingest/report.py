@@ -60,9 +60,11 @@ class IngestReport:
         snapshots: rows of the snapshot table.
         trades: rows of the trade tape.
         trades_without_price: trade records with an undefined price.
-        one_sided: snapshots with an empty side.
-        locked: snapshots whose best bid equals the best ask.
-        crossed: snapshots whose best bid is above the best ask.
+        one_sided: snapshots in session with an empty side.
+        locked: snapshots in session whose best bid equals the best ask.
+        crossed: snapshots in session whose best bid is above the best ask.
+        suspect: snapshots in session whose book the source marks as possibly wrong.
+        closed: snapshots outside of any session, whatever their book.
         bad_ts_recv: records whose receive time the source distrusts.
         maybe_bad_book: records that the source marks as possibly wrong after a loss.
         snapshot_records: records that come from a snapshot rather than from an event.
@@ -102,6 +104,8 @@ class IngestReport:
     one_sided: int = 0
     locked: int = 0
     crossed: int = 0
+    suspect: int = 0
+    closed: int = 0
     bad_ts_recv: int = 0
     maybe_bad_book: int = 0
     snapshot_records: int = 0

@@ -1,6 +1,7 @@
 """Where the market is interrupted: nothing computed downstream may span one of these breaks."""
 
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,6 +11,33 @@ from alpha_pipeline.ingest.sessions import DAY_NS, Sessions, sessions_around
 CLEAR = ord("R")
 WINDOW_NS = 7 * DAY_NS
 """Sessions are looked up this far ahead of the data, and again when the data go further."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretches:
+    """Where each of [n] records lies.
+
+    Attributes:
+        epochs: [n] int64, never decreasing.
+        closed: [n] bool, outside of any session; a stretch lies inside or outside as a whole.
+    """
+
+    epochs: np.ndarray
+    closed: np.ndarray
+
+    @classmethod
+    def none(cls) -> "Stretches":
+        """Of no records."""
+        return cls(epochs=np.empty(0, dtype=np.int64), closed=np.empty(0, dtype=bool))
+
+    def __getitem__(self, index: slice | np.ndarray) -> "Stretches":
+        return Stretches(epochs=self.epochs[index], closed=self.closed[index])
+
+    def __add__(self, other: "Stretches") -> "Stretches":
+        return Stretches(
+            epochs=np.concatenate([self.epochs, other.epochs]),
+            closed=np.concatenate([self.closed, other.closed]),
+        )
 
 
 class Segmenter:
@@ -46,14 +74,18 @@ class Segmenter:
         """The sessions around the data seen so far."""
         return self._sessions
 
-    def epochs(self, records: np.ndarray) -> np.ndarray:
-        """Epoch of each record, [n] int64, never decreasing from one call to the next.
+    def stretches(self, records: np.ndarray) -> Stretches:
+        """Epoch of each record, never decreasing from one call to the next, and whether the market is closed.
 
         Args:
             records: [n] MBP10_DTYPE with n > 0, one instrument, receive times not decreasing.
         """
         last = records[:1] if self._last is None else self._last
-        masks = self._reasons(last, records)
+        ts = _with(last, records, "ts_recv").astype(np.int64)
+        self._look_up(int(ts[0]), int(ts[-1]))
+        inside = self._sessions.index(ts)
+        closed = self._closed(inside[1:])
+        masks = self._reasons(last, records, ts, inside, closed)
         if self._last is None:
             masks = {reason: np.concatenate([[False], mask[1:]]) for reason, mask in masks.items()}
         for reason, mask in masks.items():
@@ -61,15 +93,20 @@ class Segmenter:
         self._last = records[-1:].copy()
         epochs = self._epoch + np.cumsum(np.logical_or.reduce(list(masks.values())))
         self._epoch = int(epochs[-1])
-        return epochs
+        return Stretches(epochs=epochs, closed=closed)
 
-    def _reasons(self, last: np.ndarray, records: np.ndarray) -> dict[str, np.ndarray]:
-        """Masks [n] of the records that start an epoch, by reason; `last` is the record before them, [1]."""
-        ts = _with(last, records, "ts_recv").astype(np.int64)
+    def _reasons(
+        self, last: np.ndarray, records: np.ndarray, ts: np.ndarray, inside: np.ndarray, closed: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """Masks [n] of the records that start an epoch, by reason; `last` is the record before them, [1].
+
+        `ts` and `inside` are times and session intervals of all [n + 1] of them.
+        """
         ids = _with(last, records, "instrument_id")
         bad = (_with(last, records, "flags") & Flag.MAYBE_BAD_BOOK) != 0
         silence = np.diff(ts)
-        session = self._session_changes(ts, silence)
+        session = inside[1:] != inside[:-1]
+        self._note_gap(ts, np.where(closed | session, 0, silence))
         return {
             "session": session,
             "roll": ids[1:] != ids[:-1],
@@ -78,15 +115,11 @@ class Segmenter:
             "bad_book": bad[1:] & ~bad[:-1],
         }
 
-    def _session_changes(self, ts: np.ndarray, silence: np.ndarray) -> np.ndarray:
-        """Mask [n] of the times ts[1:] that lie in another session interval than the one before."""
-        self._look_up(int(ts[0]), int(ts[-1]))
-        inside = self._sessions.index(ts)
-        changed = inside[1:] != inside[:-1]
-        is_open = inside[1:] % 2 == 1 if self._sessions.dates else np.ones(len(silence), dtype=bool)
-        self.outside_session += len(is_open) - int(np.count_nonzero(is_open))
-        self._note_gap(ts, np.where(is_open & ~changed, silence, 0))
-        return changed
+    def _closed(self, inside: np.ndarray) -> np.ndarray:
+        """Mask [n] of the records outside of any session; a market without calendar never closes."""
+        closed = inside % 2 == 0 if self._sessions.dates else np.zeros(len(inside), dtype=bool)
+        self.outside_session += int(np.count_nonzero(closed))
+        return closed
 
     def _look_up(self, first_ns: int, last_ns: int) -> None:
         """Keep the window ahead of the data, always from the same start so that indices stay valid."""

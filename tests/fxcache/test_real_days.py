@@ -63,7 +63,7 @@ def test_auction_books_of_a_future_are_counted_not_kept(real_data, tmp_path):
     counts = day.info.header.counts
     assert (
         counts["snapshots"] - counts["good_snapshots"]
-        == report.crossed + report.locked + report.one_sided
+        == report.closed + report.crossed + report.locked + report.one_sided
         > 100
     )
     assert day.book[-1, 0, :2].tolist() == [4810 * 4, 4810 * 4 + 1]

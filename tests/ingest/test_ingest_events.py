@@ -10,8 +10,8 @@ from dbn_builder import EMPTY_LEVEL, LAST, T0, TICK, Msg, header, ladder
 
 from alpha_core.errors import InputError
 from alpha_pipeline.ingest import IngestConfig
-from alpha_pipeline.ingest.events import CROSSED, EMPTY_SIDE, GOOD, LOCKED, to_ticks
-from alpha_pipeline.ingest.records import UNDEF_PRICE
+from alpha_pipeline.ingest.events import CROSSED, EMPTY_SIDE, GOOD, LOCKED, SUSPECT, to_ticks
+from alpha_pipeline.ingest.records import UNDEF_PRICE, Flag
 from alpha_pipeline.instrument import InstrumentSpec
 
 SECOND = 10**9
@@ -140,6 +140,13 @@ def test_crossed_book_is_kept_flagged_and_counted(ingest):
     day = ingest(records, head=header(day=date(2025, 5, 9)))
     assert day.snapshots["book_state"].to_list() == [GOOD] + [CROSSED] * 200 + [LOCKED, GOOD]
     assert (day.report.crossed, day.report.locked, day.report.snapshots) == (200, 1, 203)
+
+
+def test_crossed_book_that_its_source_marks_as_wrong_is_suspect(ingest):
+    """After a loss a book may look good and still be a fiction."""
+    day = ingest([Msg(ts=T0 + k, flags=LAST | Flag.MAYBE_BAD_BOOK * (k == 1)) for k in range(3)])
+    assert day.snapshots["book_state"].to_list() == [GOOD, SUSPECT, GOOD]
+    assert (day.report.suspect, day.report.maybe_bad_book) == (1, 1)
 
 
 def test_event_boundary_is_the_flag_and_not_the_time(ingest):

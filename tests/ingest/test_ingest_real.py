@@ -117,10 +117,8 @@ def test_christmas_night_opens_crossed_and_ends_at_the_stated_touch(days):
     spread = official["ask_px_00"] - official["bid_px_00"]
     assert (np.count_nonzero(spread < 0), np.count_nonzero(spread == 0)) == (195, 291)
     at_ends = spread[(official["flags"] & FLAG_LAST) != 0]
-    assert (day.report.crossed, day.report.locked) == (
-        np.count_nonzero(at_ends < 0),
-        np.count_nonzero(at_ends == 0),
-    )
+    assert (np.count_nonzero(at_ends < 0), np.count_nonzero(at_ends == 0)) == (143, 0)
+    assert (day.report.closed, day.report.crossed, day.report.locked) == (145, 1, 0), "142 before the open"
     last = day.snapshots.row(-1, named=True)
     assert (last["bid_px_00"] * 0.25, last["ask_px_00"] * 0.25) == (4810.00, 4810.25)
     assert day.report.instrument_ids == (17_077,)
