@@ -200,7 +200,8 @@ class EventFolder:
         row_ticks = to_ticks(book_prices(rows, prices), self._tick_nanos)
         trade_ticks = to_ticks(touch_prices(take(records, trades)), self._tick_nanos)
         off = np.zeros(len(records), dtype=bool)
-        off[ends], off[trades] = row_ticks.off_grid, off[trades] | trade_ticks.off_grid
+        off[ends] = row_ticks.off_grid
+        off[trades] |= trade_ticks.off_grid
         if off.any():
             self.skipped["off_tick"] += int(np.count_nonzero(off))
             return self._retry(take(records, np.flatnonzero(~off)), stretches[~off])

@@ -244,6 +244,16 @@ def test_off_tick_records_are_counted_and_skipped(ingest):
     assert day.report.records_kept == 3
 
 
+def test_off_tick_level_below_the_touch_of_a_trade_that_ends_its_event_is_skipped(ingest):
+    """One record can be a trade and an event's end; it is off the grid when any price it shows is."""
+    deep = [*ladder(20_000 * TICK, -TICK, 3), (19_000 * TICK + 1, 5, 1)]
+    trade = Msg(ts=T0 + 1, action="T", side="B", price=20_001 * TICK, size=1, bids=deep, sequence=2)
+    day = ingest([Msg(), trade])
+    assert day.snapshots["sequence"].to_list() == [1]
+    assert day.report.skipped["off_tick"] == 1
+    assert not day.trades.height
+
+
 def test_wrong_tick_size_is_an_error_and_no_empty_day(ingest, tmp_path):
     spec = InstrumentSpec(name="wrong", symbols=("TEST",), tick_size="0.3")
     with pytest.raises(InputError, match=r"tick 0\.3 of instrument wrong"):
