@@ -1,85 +1,73 @@
-"""Samplers, and what a row says about the interval since the row before it.
+"""What a row says about the interval since the row before it: the columns of a bar.
 
 A row closes the interval (previous row, this row] of its segment. A segment's first row has no interval: it
-opens with its own mid, lasts 0 ns, and has no raw_open.
+opens with its own mid, lasts 0 ns, and has no trades.
 """
-
-from typing import Protocol
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from alpha_pipeline.features.config import SamplerConfig
 from alpha_pipeline.features.events import EventBlock
 
-
-class Sampler(Protocol):
-    """Chooses rows among good events, seeing each once and none ahead; a segment's first event is a row."""
-
-    def mark(self, block: EventBlock) -> NDArray[np.bool_]:
-        """[M] bool, whether each event of the next block is a row."""
-        ...
-
-
-class EveryEvent:
-    """Every n-th good event of a segment: its positions 0, n, 2n, ..."""
-
-    def __init__(self, n: int) -> None:
-        self._n = n
-        self._position = 0
-
-    def mark(self, block: EventBlock) -> NDArray[np.bool_]:
-        index = np.arange(block.size)
-        opened = np.maximum.accumulate(np.where(block.first, index, -1))
-        position = np.where(opened >= 0, index - opened, index + self._position)
-        if block.size:
-            self._position = int(position[-1]) + 1
-        return position % self._n == 0
-
-
-class ClockGrid:
-    """The first good event in each cell of a grid of the given width, anchored at the UTC epoch, by ts_recv.
-
-    The *last* event of a cell would need the next event to be recognised, hence look ahead.
-    """
-
-    def __init__(self, milliseconds: int) -> None:
-        self._width = milliseconds * 1_000_000
-        self._cell = 0
-
-    def mark(self, block: EventBlock) -> NDArray[np.bool_]:
-        cell = block.ts // self._width
-        marked = block.first | (np.diff(cell, prepend=self._cell) != 0)
-        if block.size:
-            self._cell = int(cell[-1])
-        return marked
-
-
-def make_sampler(config: SamplerConfig) -> Sampler:
-    """The sampler a configuration names, at the start of a day."""
-    return EveryEvent(config.n) if config.kind == "every_event" else ClockGrid(config.milliseconds)
+TRADED, RAW_OPEN, HIGH, LOW, VOLUME, NOTIONAL, SIGNED, HAS_LAST, LAST, MID, TIME = range(11)
+"""Places in the state. TRADED to SIGNED are of the open interval: number of trades, first, highest and lowest
+price, lots, ticks times lots, lots bought minus lots sold. The others are of the segment: whether it has traded,
+its last price, and the mid (half ticks) and time (ns) of the last row."""
 
 
 class IntervalTracker:
-    """Follows opens, last trade and duration from row to row.
+    """Follows what is traded, opens and durations from row to row, exactly, in int64.
 
-    The state holds, as int64: whether a trade came since the last row, the first such price, whether the
-    segment has traded, its last price, and the mid (half ticks) and time (ns) of the last row.
+    A bar's close is `last_trade` where `trades` is not 0, its volume-weighted price `notional / volume`.
     """
 
-    COLUMNS = ("has_open", "raw_open", "has_last", "last_trade", "mid_open", "duration_ns")
+    COLUMNS = (
+        "trades",
+        "raw_open",
+        "high",
+        "low",
+        "volume",
+        "notional",
+        "signed_volume",
+        "has_last",
+        "last_trade",
+        "mid_open",
+        "duration_ns",
+    )
 
     def __init__(self) -> None:
-        self._state = np.zeros(6, np.int64)
+        self._state = np.zeros(len(self.COLUMNS), np.int64)
 
     def push(self, block: EventBlock, marks: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """[R, 6] int64, COLUMNS of the block's rows; prices in ticks, mid_open in half ticks."""
-        out = np.empty((int(marks.sum()), 6), np.int64)
+        """[R, 11] int64, COLUMNS of the block's rows; prices in ticks, mid_open in half ticks; 0 where absent."""
+        out = np.empty((int(marks.sum()), len(self.COLUMNS)), np.int64)
+        trades = block.trades
         _follow(
-            block.ts, block.mid2, block.first, marks, block.trades.price, block.trade_start, self._state, out
+            block.ts,
+            block.mid2,
+            block.first,
+            marks,
+            trades.price,
+            trades.size,
+            trades.side,
+            block.trade_start,
+            self._state,
+            out,
         )
         return out
+
+
+@njit(cache=True)
+def _add(state: NDArray[np.int64], price: np.int64, size: np.int64, side: np.int64) -> None:
+    if state[TRADED] == 0:
+        state[RAW_OPEN] = state[HIGH] = state[LOW] = price
+    state[TRADED] += 1
+    state[HIGH] = max(state[HIGH], price)
+    state[LOW] = min(state[LOW], price)
+    state[VOLUME] += size
+    state[NOTIONAL] += price * size
+    state[SIGNED] += side * size
 
 
 @njit(cache=True)
@@ -89,6 +77,8 @@ def _follow(
     first: NDArray[np.bool_],
     marks: NDArray[np.bool_],
     price: NDArray[np.int32],
+    size: NDArray[np.int64],
+    side: NDArray[np.int8],
     trade_start: NDArray[np.int64],
     state: NDArray[np.int64],
     out: NDArray[np.int64],
@@ -96,19 +86,17 @@ def _follow(
     row = 0
     for j in range(len(ts)):
         if first[j]:
-            state[0] = state[2] = 0
-            state[4], state[5] = mid2[j], ts[j]
+            state[:] = 0
+            state[MID], state[TIME] = mid2[j], ts[j]
         begin, end = trade_start[j], trade_start[j + 1]
+        if not first[j]:
+            for t in range(begin, end):
+                _add(state, np.int64(price[t]), size[t], np.int64(side[t]))
         if end > begin:
-            if state[0] == 0 and not first[j]:
-                state[0], state[1] = 1, price[begin]
-            state[2], state[3] = 1, price[end - 1]
+            state[HAS_LAST], state[LAST] = 1, price[end - 1]
         if marks[j]:
-            out[row, 0] = state[0]
-            out[row, 1] = state[1] if state[0] else 0
-            out[row, 2] = state[2]
-            out[row, 3] = state[3] if state[2] else 0
-            out[row, 4] = state[4]
-            out[row, 5] = ts[j] - state[5]
-            state[0], state[4], state[5] = 0, mid2[j], ts[j]
+            out[row] = state
+            out[row, TIME] = ts[j] - state[TIME]
+            state[:HAS_LAST] = 0
+            state[MID], state[TIME] = mid2[j], ts[j]
             row += 1

@@ -5,7 +5,9 @@ from typing import ClassVar
 
 from alpha_core.errors import ConfigError
 
-SAMPLER_KINDS = ("every_event", "time")
+SAMPLER_KINDS = ("every_event", "time", "tick", "volume", "dollar", "imbalance")
+FLOWS = ("tick", "volume", "dollar")
+"""What a bar counts: trades, lots, or price times lots."""
 
 
 def _raise_if(owner: str, problems: list[str]) -> None:
@@ -14,14 +16,55 @@ def _raise_if(owner: str, problems: list[str]) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SamplerConfig:
-    """Which good snapshots become rows (decision points) of the cache.
+class ImbalanceConfig:
+    """How imbalance bars adapt; see `alpha_pipeline.features.imbalance`.
 
     Attributes:
-        kind: "every_event" takes every n-th good snapshot of a segment, beginning with its first; "time"
-            takes the first good snapshot in each cell of a clock grid anchored at the UTC epoch.
+        flow: what is signed and summed: "tick" (trades), "volume" (lots) or "dollar" (ticks times lots).
+        expected_trades: length of the first bar of a day, in trades.
+        half_life_bars: half-life of both expectations, in bars.
+        min_trades: least number of trades in a bar.
+        max_trades: number of trades at which a bar closes whatever its imbalance.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    flow: str = "tick"
+    expected_trades: int = 50
+    half_life_bars: float = 20.0
+    min_trades: int = 5
+    max_trades: int = 500
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.flow not in FLOWS:
+            problems.append(f"flow was {self.flow!r}, must be one of {', '.join(FLOWS)}")
+        if not 1 <= self.min_trades <= self.expected_trades <= self.max_trades <= 1_000_000:
+            problems.append(
+                f"min_trades, expected_trades, max_trades were {self.min_trades}, {self.expected_trades}, "
+                f"{self.max_trades}, must be in [1, 1000000] and in this order"
+            )
+        if not 0.1 <= self.half_life_bars <= 1e6:
+            problems.append(f"half_life_bars was {self.half_life_bars}, must be in [0.1, 1000000]")
+        _raise_if("sampler.imbalance", problems)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplerConfig:
+    """Which good snapshots become rows (decision points) of the cache. A segment's first one always does.
+
+    Attributes:
+        kind: "every_event" takes every n-th good snapshot of a segment; "time" takes the first good snapshot
+            in each cell of a clock grid anchored at the UTC epoch; "tick", "volume" and "dollar" take the one
+            with which a bar is full; "imbalance" the one with which the signed flow of a bar exceeds what was
+            to be expected.
         n: stride in good snapshots, used by "every_event".
         milliseconds: width of a clock cell, used by "time".
+        trades: trades a bar, used by "tick".
+        lots: lots a bar, used by "volume".
+        tick_lots: sum of |price| in ticks times lots a bar, used by "dollar"; an amount of money divided by
+            tick_size and multiplier of the instrument.
+        imbalance: used by "imbalance".
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -29,15 +72,27 @@ class SamplerConfig:
     kind: str = "every_event"
     n: int = 1
     milliseconds: int = 100
+    trades: int = 50
+    lots: int = 500
+    tick_lots: int = 10_000_000
+    imbalance: ImbalanceConfig = field(default_factory=ImbalanceConfig)
 
     def __post_init__(self) -> None:
+        bounds = {
+            "n": 1_000_000,
+            "milliseconds": 3_600_000,
+            "trades": 1_000_000,
+            "lots": 10**12,
+            "tick_lots": 10**18,
+        }
         problems = []
         if self.kind not in SAMPLER_KINDS:
             problems.append(f"kind was {self.kind!r}, must be one of {', '.join(SAMPLER_KINDS)}")
-        if not 1 <= self.n <= 1_000_000:
-            problems.append(f"n was {self.n}, must be in [1, 1000000]")
-        if not 1 <= self.milliseconds <= 3_600_000:
-            problems.append(f"milliseconds was {self.milliseconds}, must be in [1, 3600000]")
+        problems += [
+            f"{name} was {getattr(self, name)}, must be in [1, {most}]"
+            for name, most in bounds.items()
+            if not 1 <= getattr(self, name) <= most
+        ]
         _raise_if("sampler", problems)
 
 

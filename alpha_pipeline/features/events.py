@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from alpha_core.errors import DataError
 from alpha_core.shapes import LEVELS, UNDEFINED_TICKS
-from alpha_pipeline.features.tables import Trades, lots, nanoseconds, ticks
+from alpha_pipeline.features.tables import TradeFeed, Trades, lots, nanoseconds, ticks
 
 BID_PX, ASK_PX, BID_SZ, ASK_SZ = range(4)
 
@@ -64,12 +64,12 @@ class EventAssembler:
         dropped_trades: trades after the last good event of their segment.
     """
 
-    def __init__(self, trades: Trades) -> None:
+    def __init__(self, trades: TradeFeed) -> None:
         self.snapshots = 0
         self.events = 0
         self.dropped_trades = 0
-        self._trades = trades
-        self._cursor = 0
+        self._feed = trades
+        self._waiting = Trades.none()
         self._last_segment: int | None = None
         self._last_good: tuple[int, int] | None = None
 
@@ -112,14 +112,14 @@ class EventAssembler:
         Raises:
             DataError: a trade points beyond the last snapshot.
         """
-        rows = self._trades.row
-        if len(rows) and rows[-1] >= self.snapshots:
+        rest = self._feed.rest()
+        if len(rest):
             raise DataError(
-                f"trades.snapshot_row was {rows[-1]}, must be below the {self.snapshots} snapshots; "
+                f"trades.snapshot_row was {rest.row[-1]}, must be below the {self.snapshots} snapshots; "
                 "ingest the day again"
             )
-        self.dropped_trades += len(rows) - self._cursor
-        self._cursor = len(rows)
+        self.dropped_trades += len(self._waiting)
+        self._waiting = Trades.none()
 
     def _check_segments(self, segment: NDArray[np.int32]) -> None:
         before = segment[:1] if self._last_segment is None else np.int32(self._last_segment)
@@ -159,21 +159,21 @@ class EventAssembler:
         self, segment: NDArray[np.int32], good: NDArray[np.int64]
     ) -> tuple[Trades, NDArray[np.int64]]:
         """Trades by good event of this batch; keeps back those whose next good event is still to come."""
-        low, high = self._cursor, int(np.searchsorted(self._trades.row, self.snapshots + len(segment)))
-        local = self._trades.row[low:high] - self.snapshots
+        trades = self._waiting + self._feed.until(self.snapshots + len(segment))
+        local = trades.row - self.snapshots
         waiting = -1 if self._last_segment is None else self._last_segment
-        home = np.where(local < 0, waiting, segment[np.maximum(local, 0)]) if len(local) else segment[:0]
+        home = np.where(local < 0, waiting, segment[np.maximum(local, 0)]) if len(segment) else local
         event = np.searchsorted(good, local)
         padded = np.append(segment[good], np.int32(-1)) if len(good) else np.full(1, -1, np.int32)
         attached = (event < len(good)) & (padded[event] == home)
         if len(segment):
             self._last_segment = int(segment[-1])
         pending = (event == len(good)) & (home == self._last_segment)
-        self._cursor = high - int(pending.sum())
-        self.dropped_trades += int((~attached & ~pending).sum())
+        self._waiting = trades.take(np.flatnonzero(pending)) if len(segment) else trades
+        self.dropped_trades += int((~attached & ~pending).sum()) if len(segment) else 0
         counts = np.bincount(event[attached], minlength=len(good))
         trade_start = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
-        return self._trades.take(low + np.flatnonzero(attached)), trade_start
+        return trades.take(np.flatnonzero(attached)), trade_start
 
 
 def _decode_book(

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from alpha_pipeline.features.bars import TIME
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
@@ -20,7 +22,7 @@ class Rows:
         book: [R, 10, 4] int32, per level (bid price, ask price in ticks, bid size, ask size in lots).
         orders: [R, 10, 2] int32, order counts (bid, ask), to be ignored where the size is 0.
         mid2: [R] int32 half ticks.
-        interval: [R, 6] int64, `bars.IntervalTracker.COLUMNS`.
+        interval: [R, 11] int64, `bars.IntervalTracker.COLUMNS`.
         flows: [R, 8] int64 since the previous row, `order_flow.FLOWS`.
         flow_changes: [R, 8] int64, flows minus those of the previous row.
         dynamics: [R, 5] float64, `dynamics.DynamicsTracker`.
@@ -46,4 +48,4 @@ class Rows:
     @property
     def duration_ns(self) -> NDArray[np.int64]:
         """[R] int64, time since the previous row, 0 on a segment's first."""
-        return np.ascontiguousarray(self.interval[:, 5])
+        return np.ascontiguousarray(self.interval[:, TIME])

@@ -1,24 +1,26 @@
-"""Runs a day, or a live feed, through all trackers: events in, rows with features and tape out."""
+"""Runs a day, or a live feed, through all trackers: events in, rows with features, labels and tape out."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from alpha_core.market.data import TAPE_WIDTH
-from alpha_core.shapes import FEATURES, LEVELS
-from alpha_pipeline.features.bars import IntervalTracker, make_sampler
+from alpha_core.shapes import LEVELS
+from alpha_pipeline.features.bars import TIME, IntervalTracker
 from alpha_pipeline.features.catalogue import compute
+from alpha_pipeline.features.columns import COLUMNS, LABELS, PRESENCES
 from alpha_pipeline.features.config import FeatureConfig
 from alpha_pipeline.features.dynamics import DynamicsTracker
 from alpha_pipeline.features.events import EventAssembler, EventBlock
-from alpha_pipeline.features.labels import Labels, compute_labels
+from alpha_pipeline.features.labels import Labels, LabelTracker
 from alpha_pipeline.features.order_flow import FLOWS, FlowTracker
 from alpha_pipeline.features.rows import Rows
-from alpha_pipeline.features.tables import BLOCK_ROWS, BOOK_COLUMNS, KEY_COLUMNS, iter_batches, read_trades
+from alpha_pipeline.features.samplers import make_sampler
+from alpha_pipeline.features.tables import BLOCK_ROWS, BOOK_COLUMNS, KEY_COLUMNS, TradeFeed, iter_batches
 from alpha_pipeline.features.tape import TapeTracker
 
 
@@ -38,7 +40,7 @@ class RowStream:
         interval = self._intervals.push(block, marks)
         at = np.flatnonzero(marks)
         mid2, first = block.mid2[at], block.first[at]
-        duration = np.ascontiguousarray(interval[:, 5])
+        duration = np.ascontiguousarray(interval[:, TIME])
         trades = np.ascontiguousarray(flows[:, 2 * FLOWS])
         whole = len(at) == block.size
         rows = Rows(
@@ -58,23 +60,132 @@ class RowStream:
         return rows, marks
 
 
+class ColumnSink(Protocol):
+    """Receives columns piece by piece, each in row order; one may be ahead of another."""
+
+    def append(self, name: str, values: NDArray) -> None:
+        """The next values [K] or [K, width] of a column."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
-class Day:
-    """All rows of one day as arrays; column names and meaning as in the cache
-    (`alpha_pipeline.fxcache.format`).
+class DayCounts:
+    """What a day held.
 
     Attributes:
-        columns: ts, ts_event, segment, event_index, features, mid2, last_trade, raw_open, mid_open,
-            duration_ns, book [R, 40], tape.
-        present: for the nullable columns last_trade and raw_open, [R] bool.
-        labels: change of the mid over each horizon.
         counts: snapshots, good_snapshots, rows, segments, trades, dropped_trades.
+        ties: valid labels without change, by horizon.
+        nulls: labels whose horizon leaves the segment, by horizon.
+    """
+
+    counts: dict[str, int]
+    ties: dict[int, int]
+    nulls: dict[int, int]
+
+
+def stream_day(
+    snapshots: pa.Table | Path,
+    trades: pa.Table | Path,
+    config: FeatureConfig,
+    sink: ColumnSink,
+    *,
+    batch_rows: int = BLOCK_ROWS,
+) -> DayCounts:
+    """Computes every column of a day's cache from nothing but that day's tables, in bounded memory.
+
+    The sink gets the columns of `columns.COLUMNS`, integers perhaps wider than there, and those of `PRESENCES`.
+
+    Args:
+        snapshots: canonical snapshot table or its Arrow IPC file.
+        trades: trade tape table or its file.
+        config: sampler and smoothing.
+        sink: takes the columns.
+        batch_rows: snapshots handled at once; changes memory, never values.
+
+    Raises:
+        InputError: a file is unreadable or lacks a column.
+        DataError: values out of range, or out of order.
+    """
+    feed = TradeFeed(trades)
+    assembler = EventAssembler(feed)
+    stream, tapes, labels = RowStream(config), TapeTracker(), LabelTracker()
+    rows_made = segments = 0
+    for batch in iter_batches(snapshots, (*KEY_COLUMNS, *BOOK_COLUMNS), batch_rows):
+        block = assembler.push(batch)
+        rows, marks = stream.push(block)
+        _put(sink, _row_columns(rows))
+        sink.append("tape", tapes.push(block, marks))
+        _put(sink, _label_columns(labels.push(block.mid2, block.first, rows.event_index)))
+        rows_made += rows.size
+        segments += int(np.count_nonzero(block.first))
+    assembler.finish()
+    sink.append("tape", tapes.finish())
+    _put(sink, _label_columns(labels.finish()))
+    counts = {
+        "snapshots": assembler.snapshots,
+        "good_snapshots": assembler.events,
+        "rows": rows_made,
+        "segments": segments,
+        "trades": feed.count,
+        "dropped_trades": assembler.dropped_trades,
+    }
+    return DayCounts(counts=counts, ties=labels.ties, nulls=labels.nulls)
+
+
+def _put(sink: ColumnSink, columns: Iterator[tuple[str, NDArray]]) -> None:
+    for name, values in columns:
+        sink.append(name, values)
+
+
+def _row_columns(rows: Rows) -> Iterator[tuple[str, NDArray]]:
+    for name in ("ts", "ts_event", "segment", "event_index", "mid2"):
+        yield name, getattr(rows, name)
+    yield "features", compute(rows)
+    yield "book", rows.book.reshape(rows.size, 4 * LEVELS)
+    interval = dict(zip(IntervalTracker.COLUMNS, rows.interval.T, strict=True))
+    yield "has_last_trade", interval.pop("has_last").astype(np.bool_)
+    yield "has_trades", interval["trades"] > 0
+    yield from interval.items()
+
+
+def _label_columns(labels: Labels) -> Iterator[tuple[str, NDArray]]:
+    for k, name in enumerate(LABELS):
+        yield name, labels.change[:, k]
+        yield f"has_{name}", labels.valid[:, k]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Day:
+    """All rows of one day as arrays in memory, for tests and small experiments.
+
+    Attributes:
+        columns: `columns.COLUMNS` and `PRESENCES`.
+        labels: change of the mid over each horizon.
+        counts: see DayCounts.
     """
 
     columns: dict[str, NDArray]
-    present: dict[str, NDArray[np.bool_]]
     labels: Labels
     counts: dict[str, int]
+
+    @property
+    def present(self) -> dict[str, NDArray[np.bool_]]:
+        """Presence [R] bool of last_trade and raw_open."""
+        return {"last_trade": self.columns["has_last_trade"], "raw_open": self.columns["has_trades"]}
+
+
+class _Memory:
+    """Keeps the pieces of each column."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[NDArray]] = {column.name: [column.empty()] for column in COLUMNS}
+        self._parts |= {name: [np.empty(0, np.bool_)] for name in PRESENCES}
+
+    def append(self, name: str, values: NDArray) -> None:
+        self._parts[name].append(values)
+
+    def columns(self) -> dict[str, NDArray]:
+        return {name: np.concatenate(parts).astype(parts[0].dtype) for name, parts in self._parts.items()}
 
 
 def compute_day(
@@ -84,97 +195,12 @@ def compute_day(
     *,
     batch_rows: int = BLOCK_ROWS,
 ) -> Day:
-    """Computes every column of a day's cache from nothing but that day's tables.
-
-    Args:
-        snapshots: canonical snapshot table or its Arrow IPC file, which is memory-mapped.
-        trades: trade tape table or its file.
-        config: sampler and smoothing.
-        batch_rows: snapshots handled at once; changes memory, never values.
-
-    Raises:
-        InputError: a file is unreadable or lacks a column.
-        DataError: values out of range, or out of order.
-    """
-    tape = read_trades(trades)
-    assembler = EventAssembler(tape)
-    table = _Table(_count_good(snapshots))
-    stream, tapes = RowStream(config), TapeTracker()
-    for batch in iter_batches(snapshots, (*KEY_COLUMNS, *BOOK_COLUMNS), batch_rows):
-        block = assembler.push(batch)
-        rows, marks = stream.push(block)
-        table.append(_row_columns(rows))
-        table.append({"tape": tapes.push(block, marks), "good_mid2": block.mid2})
-        table.append({"starts": block.start + np.flatnonzero(block.first)})
-    assembler.finish()
-    table.append({"tape": tapes.finish()})
-    return _finish(
-        table.columns(),
-        {
-            "snapshots": assembler.snapshots,
-            "good_snapshots": assembler.events,
-            "trades": len(tape.row),
-            "dropped_trades": assembler.dropped_trades,
-        },
+    """`stream_day` with all columns in memory; arguments and errors are the same."""
+    memory = _Memory()
+    found = stream_day(snapshots, trades, config, memory, batch_rows=batch_rows)
+    columns = memory.columns()
+    labels = Labels(
+        change=np.stack([columns[name] for name in LABELS], axis=1),
+        valid=np.stack([columns[f"has_{name}"] for name in LABELS], axis=1),
     )
-
-
-def _count_good(snapshots: pa.Table | Path) -> int:
-    batches = iter_batches(snapshots, ("book_state",), 1 << 20)
-    return sum(int(np.count_nonzero(batch.column(0).to_numpy() == 0)) for batch in batches)
-
-
-def _finish(columns: dict[str, NDArray], counts: dict[str, int]) -> Day:
-    starts = columns.pop("starts")
-    labels = compute_labels(columns.pop("good_mid2"), starts, columns["event_index"])
-    present = {name: columns.pop(f"has_{name}") for name in ("last_trade", "raw_open")}
-    counts = counts | {"rows": len(columns["ts"]), "segments": len(starts)}
-    return Day(columns=columns, present=present, labels=labels, counts=counts)
-
-
-class _Table:
-    """Columns that grow inside room for one row per good event; room that is never used costs no memory."""
-
-    WIDTHS: ClassVar[dict[str, int]] = {"features": FEATURES, "book": 4 * LEVELS, "tape": TAPE_WIDTH}
-    KINDS: ClassVar[dict[type, tuple[str, ...]]] = {
-        np.int64: ("ts", "ts_event", "event_index", "duration_ns", "starts"),
-        np.int32: ("segment", "mid2", "last_trade", "raw_open", "mid_open", "book", "tape", "good_mid2"),
-        np.float32: ("features",),
-        np.bool_: ("has_last_trade", "has_raw_open"),
-    }
-
-    def __init__(self, room: int) -> None:
-        self._room = {
-            name: np.empty((room, self.WIDTHS[name]) if name in self.WIDTHS else room, kind)
-            for kind, names in self.KINDS.items()
-            for name in names
-        }
-        self._used = dict.fromkeys(self._room, 0)
-
-    def append(self, parts: dict[str, NDArray]) -> None:
-        for name, values in parts.items():
-            end = self._used[name] + len(values)
-            self._room[name][self._used[name] : end] = values
-            self._used[name] = end
-
-    def columns(self) -> dict[str, NDArray]:
-        return {name: self._room[name][:used] for name, used in self._used.items()}
-
-
-def _row_columns(rows: Rows) -> dict[str, NDArray]:
-    interval = dict(zip(IntervalTracker.COLUMNS, rows.interval.T, strict=True))
-    return {
-        "ts": rows.ts,
-        "ts_event": rows.ts_event,
-        "segment": rows.segment,
-        "event_index": rows.event_index,
-        "features": compute(rows),
-        "mid2": rows.mid2,
-        "last_trade": interval["last_trade"],
-        "has_last_trade": interval["has_last"],
-        "raw_open": interval["raw_open"],
-        "has_raw_open": interval["has_open"],
-        "mid_open": interval["mid_open"],
-        "duration_ns": interval["duration_ns"],
-        "book": rows.book.reshape(rows.size, 4 * LEVELS),
-    }
+    return Day(columns=columns, labels=labels, counts=found.counts)

@@ -1,7 +1,7 @@
 """Reads the snapshot and trade tables, in memory or memory-mapped, a bounded number of rows at a time."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +43,24 @@ class Trades:
     size: NDArray[np.int64]
     side: NDArray[np.int8]
 
+    @classmethod
+    def none(cls) -> "Trades":
+        """No trades."""
+        return cls(
+            row=np.empty(0, np.int64),
+            price=np.empty(0, np.int32),
+            size=np.empty(0, np.int64),
+            side=np.empty(0, np.int8),
+        )
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __add__(self, other: "Trades") -> "Trades":
+        return Trades(
+            **{f.name: np.concatenate([getattr(self, f.name), getattr(other, f.name)]) for f in fields(self)}
+        )
+
     def take(self, index: NDArray[np.int64] | slice) -> "Trades":
         """The chosen trades, in the given order."""
         return Trades(
@@ -53,8 +71,9 @@ class Trades:
 def iter_batches(
     source: pa.Table | Path, columns: Sequence[str], rows: int = BLOCK_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """The named columns of a table or of an Arrow IPC file, in pieces of at most `rows` rows, without
-    copying.
+    """The named columns of a table or of an Arrow IPC file, in pieces of at most `rows` rows.
+
+    A file is read, not mapped: pages of a map would count as memory of the process until the file's end.
 
     Raises:
         InputError: the file is not Arrow IPC, or a column is missing.
@@ -70,7 +89,7 @@ def iter_batches(
 
 def _file_batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     try:
-        with pa.memory_map(str(path)) as source:
+        with pa.OSFile(str(path), "rb") as source:
             schema = pa.ipc.open_file(source).schema
             _require(schema, columns, str(path))
             wanted = [schema.get_field_index(name) for name in columns]
@@ -118,30 +137,60 @@ def lots(column: pa.Array, name: str) -> NDArray[np.int32]:
     return values.astype(np.int32)
 
 
-def read_trades(source: pa.Table | Path) -> Trades:
-    """The whole trade tape of a day (tens of bytes a trade).
+class TradeFeed:
+    """The trade tape of a day, read as far as it is asked for.
 
-    Raises:
-        DataError: a null, a size or price out of range, or rows that are not in event order.
+    Attributes:
+        count: trades handed out so far.
     """
-    parts = [_trade_part(batch) for batch in iter_batches(source, TRADE_COLUMNS, rows=1 << 20)]
-    empty = (np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int8))
-    row, price, size, side = (np.concatenate(column) for column in zip(empty, *parts, strict=True))
-    if len(row) and (row[0] < 0 or (np.diff(row) < 0).any()):
-        raise DataError("trades.snapshot_row must be non-negative and never decrease; ingest the day again")
-    return Trades(row=row, price=price, size=size, side=side)
+
+    def __init__(self, source: pa.Table | Path) -> None:
+        self._parts = map(_trade_part, iter_batches(source, TRADE_COLUMNS, rows=1 << 16))
+        self._ahead = Trades.none()
+        self._last_row = 0
+        self.count = 0
+
+    def until(self, row: int) -> Trades:
+        """The trades of the events before the given snapshot row that were not handed out yet.
+
+        Raises:
+            DataError: a null, a size or price out of range, or rows that are not in event order.
+        """
+        while not len(self._ahead) or self._ahead.row[-1] < row:
+            part = next(self._parts, None)
+            if part is None:
+                break
+            self._check_order(part)
+            self._ahead += part
+        cut = int(np.searchsorted(self._ahead.row, row))
+        found, self._ahead = self._ahead.take(slice(cut)), self._ahead.take(slice(cut, None))
+        self.count += cut
+        return found
+
+    def rest(self) -> Trades:
+        """All trades that were not handed out yet."""
+        return self.until(np.iinfo(np.int64).max)
+
+    def _check_order(self, part: Trades) -> None:
+        if not len(part):
+            return
+        if part.row[0] < self._last_row or (np.diff(part.row) < 0).any():
+            raise DataError(
+                "trades.snapshot_row must be non-negative and never decrease; ingest the day again"
+            )
+        self._last_row = int(part.row[-1])
 
 
-def _trade_part(batch: pa.RecordBatch) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+def _trade_part(batch: pa.RecordBatch) -> Trades:
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     holes = [name for name in TRADE_COLUMNS if columns[name].null_count]
     if holes:
         raise DataError(
             f"the trade columns {', '.join(holes)} hold nulls, must hold none; ingest the day again"
         )
-    return (
-        columns["snapshot_row"].to_numpy().astype(np.int64),
-        ticks(columns["price"], "trades.price").astype(np.int32),
-        columns["size"].to_numpy().astype(np.int64),
-        np.sign(columns["aggressor"].to_numpy()).astype(np.int8),
+    return Trades(
+        row=columns["snapshot_row"].to_numpy().astype(np.int64),
+        price=ticks(columns["price"], "trades.price").astype(np.int32),
+        size=columns["size"].to_numpy().astype(np.int64),
+        side=np.sign(columns["aggressor"].to_numpy()).astype(np.int8),
     )

@@ -16,15 +16,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from alpha_core.errors import ConfigError, InputError
-from alpha_core.shapes import FEATURES, HORIZONS, LEVELS
+from alpha_pipeline.features.columns import COLUMNS, Column
 
 FORMAT = "alpha-pipeline/fxcache"
-FXCACHE_VERSION = 3
-"""1: mid, last trade, features without order flow. 2: order flow. 3: opens, durations, book, tape."""
+FXCACHE_VERSION = 4
+"""1: mid, last trade, features without order flow. 2: order flow. 3: opens, durations, book, tape. 4: what else
+a bar says (high, low, volume, notional, number of trades, signed volume)."""
 
 TIMESTAMP = pa.timestamp("ns", tz="UTC")
-TAPE_COLUMNS = 22
-LABELS = tuple(f"label_{h}" for h in HORIZONS)
+TIMES = ("ts", "ts_event")
+DIGEST_BYTES = 16
 REBUILD = "delete it and run `alpha run`"
 
 
@@ -90,51 +91,37 @@ def check_day(day: str) -> str:
 
 def digest(data: bytes | memoryview | pa.Buffer) -> str:
     """128-bit BLAKE2b, in hex."""
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
 
 
 def schema() -> pa.Schema:
     """Columns of the current version, in file order."""
-    required = {
-        "ts": TIMESTAMP,
-        "ts_event": TIMESTAMP,
-        "segment": pa.int32(),
-        "event_index": pa.int64(),
-        "features": pa.list_(pa.float32(), FEATURES),
-        "mid2": pa.int32(),
-        "mid_open": pa.int32(),
-        "duration_ns": pa.int64(),
-        "book": pa.list_(pa.int32(), 4 * LEVELS),
-        "tape": pa.list_(pa.int32(), TAPE_COLUMNS),
-    }
-    order = (
-        *(
-            "ts",
-            "ts_event",
-            "segment",
-            "event_index",
-            "features",
-            "mid2",
-            "last_trade",
-            "raw_open",
-            "mid_open",
-        ),
-        *("duration_ns", *LABELS, "book", "tape"),
-    )
-    return pa.schema([pa.field(n, required.get(n, pa.int32()), nullable=n not in required) for n in order])
+    return pa.schema([pa.field(c.name, arrow_type(c), nullable=c.present is not None) for c in COLUMNS])
 
 
-def encode_column(
-    values: NDArray[Any], kind: pa.DataType, present: NDArray[np.bool_] | None = None
-) -> pa.Array:
-    """An Arrow column over `values` [R] or [R, K], copying only where `present` [R] bool adds nulls."""
-    if pa.types.is_fixed_size_list(kind):
-        flat = pa.array(np.ascontiguousarray(values).reshape(-1), kind.value_type)
-        return pa.FixedSizeListArray.from_arrays(flat, kind.list_size)
-    mask = None if present is None else ~present
-    if pa.types.is_timestamp(kind):
-        return pa.array(values, pa.int64(), mask=mask).view(kind)
-    return pa.array(values, kind, mask=mask)
+def arrow_type(column: Column) -> pa.DataType:
+    """How a column lies in the file."""
+    if column.name in TIMES:
+        return TIMESTAMP
+    value = pa.from_numpy_dtype(np.dtype(column.kind))
+    return pa.list_(value, column.width) if column.width else value
+
+
+def column_over(column: Column, rows: int, data: pa.Buffer, bits: pa.Buffer | None, nulls: int) -> pa.Array:
+    """The Arrow column whose memory is `data`; nothing is read or copied.
+
+    Args:
+        column: which.
+        rows: its length R.
+        data: R values (R x width for a wide one) of the column's kind.
+        bits: presence bitmap, None where no value is absent.
+        nulls: number of absent values.
+    """
+    kind = arrow_type(column)
+    if column.width:
+        flat = pa.Array.from_buffers(kind.value_type, rows * column.width, [None, data], 0)
+        return pa.FixedSizeListArray.from_arrays(flat, column.width)
+    return pa.Array.from_buffers(kind, rows, [bits, data], nulls)
 
 
 def decode_column(column: pa.Array) -> NDArray[Any]:

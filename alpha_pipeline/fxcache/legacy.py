@@ -2,8 +2,8 @@
 
 Version 1 holds ts, segment, event_index, features (without order flow), mid2, last_trade and labels. Version
 2 adds the order-flow features. Version 3 adds ts_event, raw_open, mid_open, duration_ns, book and tape, and
-the features book aggression and log1p duration. The header names the feature columns of every version; a
-feature that a file lacks reads as zeros.
+the features book aggression and log1p duration. Version 4 adds what else a bar says. The header names the
+feature columns of every version; a feature that a file lacks reads as zeros.
 """
 
 from dataclasses import dataclass, field
@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from alpha_pipeline.features.columns import LABELS
 from alpha_pipeline.fxcache import format as layout
 from alpha_pipeline.fxcache.format import Header
 
@@ -50,9 +51,20 @@ def view_v2(batch: pa.RecordBatch, header: Header) -> DayView:
     return _view(batch, header)
 
 
+def view_v3(batch: pa.RecordBatch, header: Header) -> DayView:
+    """Version 3: everything but the bar's high, low, volume, notional, trades and signed volume."""
+    columns = {n: layout.decode_column(c) for n, c in zip(batch.schema.names, batch.columns, strict=True)}
+    return DayView(
+        columns=columns,
+        nullable={name: batch.column(name) for name in ("last_trade", "raw_open", *LABELS)},
+        feature_names=header.feature_names,
+        degraded=("high, low, volume, notional, trades and signed_volume are absent",),
+    )
+
+
 def _view(batch: pa.RecordBatch, header: Header, *notes: str) -> DayView:
     columns = {n: layout.decode_column(c) for n, c in zip(batch.schema.names, batch.columns, strict=True)}
-    nullable = {name: batch.column(name) for name in ("last_trade", *layout.LABELS)}
+    nullable = {name: batch.column(name) for name in ("last_trade", *LABELS)}
     features, names, lacking = _widen(columns["features"], header.feature_names)
     first = np.ones(batch.num_rows, np.bool_)
     first[1:] = columns["segment"][1:] != columns["segment"][:-1]
@@ -73,7 +85,7 @@ def _view(batch: pa.RecordBatch, header: Header, *notes: str) -> DayView:
         degraded=(
             *notes,
             f"features {', '.join(lacking)} are zeros",
-            "raw_open and mid_open are the previous close, ts_event is ts, book and tape are absent",
+            "raw_open and mid_open are the previous close, ts_event is ts, book, tape and bars are absent",
         ),
     )
 

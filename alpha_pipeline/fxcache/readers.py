@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from alpha_core.errors import ConfigError, DataError, InputError
 from alpha_core.shapes import LEVELS
+from alpha_pipeline.features.columns import COLUMNS, LABELS
 from alpha_pipeline.fxcache import format as layout
 from alpha_pipeline.fxcache import legacy
 from alpha_pipeline.fxcache.format import Header, damaged
@@ -168,15 +169,45 @@ class CachedDay:
         """First trade price [R] int32 since the previous row, and [R] bool whether there is one (copy)."""
         return self._view.columns["raw_open"], self._view.present("raw_open")
 
+    @property
+    def high(self) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        """Highest trade price [R] int32 since the previous row, and [R] bool whether there is one (copy)."""
+        return self._block("high"), self._view.present("high")
+
+    @property
+    def low(self) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        """Lowest trade price [R] int32 since the previous row, and [R] bool whether there is one (copy)."""
+        return self._block("low"), self._view.present("low")
+
+    @property
+    def volume(self) -> NDArray[np.int64]:
+        """[R] int64 lots traded since the previous row."""
+        return self._block("volume")
+
+    @property
+    def notional(self) -> NDArray[np.int64]:
+        """[R] int64, sum of price in ticks times lots since the previous row; over `volume` it is the VWAP."""
+        return self._block("notional")
+
+    @property
+    def trades(self) -> NDArray[np.int32]:
+        """[R] int32, number of trades since the previous row."""
+        return self._block("trades")
+
+    @property
+    def signed_volume(self) -> NDArray[np.int64]:
+        """[R] int64, lots bought minus lots sold by aggressors since the previous row."""
+        return self._block("signed_volume")
+
     @cached_property
     def labels(self) -> NDArray[np.int32]:
         """[R, 5] int32, change of the mid in half ticks, 0 where not valid. A copy of five columns."""
-        return np.stack([self._view.columns[name] for name in layout.LABELS], axis=1)
+        return np.stack([self._view.columns[name] for name in LABELS], axis=1)
 
     @cached_property
     def label_valid(self) -> NDArray[np.bool_]:
         """[R, 5] bool, whether the horizon ends inside the segment. A copy, unpacked from bits."""
-        return np.stack([self._view.present(name) for name in layout.LABELS], axis=1)
+        return np.stack([self._view.present(name) for name in LABELS], axis=1)
 
     @cached_property
     def first(self) -> NDArray[np.bool_]:
@@ -192,7 +223,7 @@ class CachedDay:
         opened = np.maximum.accumulate(np.where(self.first, index, 0))
         return index - opened >= self.info.header.config.get("warmup_rows", 0)
 
-    def _block(self, name: str) -> NDArray[np.int32]:
+    def _block(self, name: str) -> NDArray[Any]:
         if name not in self._view.columns:
             raise DataError(
                 f"{self.info.path} is fxcache version {self.info.version}, which has no {name}; "
@@ -201,16 +232,16 @@ class CachedDay:
         return self._view.columns[name]
 
 
-def view_v3(batch: pa.RecordBatch, header: Header) -> legacy.DayView:
+def view_v4(batch: pa.RecordBatch, header: Header) -> legacy.DayView:
     """The current version: every column as it lies in the file."""
     return legacy.DayView(
         columns={n: layout.decode_column(c) for n, c in zip(batch.schema.names, batch.columns, strict=True)},
-        nullable={n: batch.column(n) for n in ("last_trade", "raw_open", *layout.LABELS)},
+        nullable={column.name: batch.column(column.name) for column in COLUMNS if column.present},
         feature_names=header.feature_names,
     )
 
 
-READERS: dict[int, View] = {1: legacy.view_v1, 2: legacy.view_v2, 3: view_v3}
+READERS: dict[int, View] = {1: legacy.view_v1, 2: legacy.view_v2, 3: legacy.view_v3, 4: view_v4}
 """By format version. A new version that changes no column needs no view of its own: see `_view_of`."""
 
 

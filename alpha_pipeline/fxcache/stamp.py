@@ -21,7 +21,7 @@ from alpha_pipeline.fxcache import format as layout
 from alpha_pipeline.fxcache.readers import read_header
 
 PACKAGE = Path(__file__).resolve().parent.parent
-BUILDER_FILES = ("fxcache/build.py", "fxcache/format.py")
+BUILDER_FILES = ("fxcache/build.py", "fxcache/format.py", "fxcache/spool.py")
 
 
 def builder_digest(config: FeatureConfig) -> str:

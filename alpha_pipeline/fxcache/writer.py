@@ -7,9 +7,10 @@ one day take turns.
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 from filelock import FileLock, Timeout
@@ -46,8 +47,13 @@ def day_lock(path: Path, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
         lock.release()
 
 
-def publish(path: Path, batch: pa.RecordBatch) -> None:
+def publish(path: Path, batch: pa.RecordBatch, wrap: Callable[[BinaryIO], Any] = lambda file: file) -> None:
     """Replaces `path` by a file that holds `batch`; the caller holds `day_lock(path)`.
+
+    Args:
+        path: the cache file.
+        batch: its content.
+        wrap: makes of the open file what Arrow writes to, see `ColumnSpool.splice`.
 
     Raises:
         AlphaError: the disk is full or the folder is read-only; the old file, if any, is untouched.
@@ -57,9 +63,8 @@ def publish(path: Path, batch: pa.RecordBatch) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("wb") as file:
-            with pa.ipc.new_file(
-                file, batch.schema, options=pa.ipc.IpcWriteOptions(compression=None)
-            ) as writer:
+            options = pa.ipc.IpcWriteOptions(compression=None)
+            with pa.ipc.new_file(wrap(file), batch.schema, options=options) as writer:
                 writer.write_batch(batch)
             file.flush()
             os.fsync(file.fileno())

@@ -27,13 +27,52 @@ def good_events(events):
     return stretches
 
 
-def picks(stretch, sampler):
-    """Positions of rows among a segment's good events."""
+def picks(stretch, sampler, bars):
+    """Positions of rows among a segment's good events; `bars` are the (trades, mean flow) of earlier bars."""
     kind, value = sampler
     if kind == "every_event":
         return list(range(0, len(stretch), value))
+    if kind == "imbalance":
+        return imbalance_picks(stretch, value, bars)
+    if kind in AMOUNT:
+        chosen, filled = [0], 0
+        for j in range(1, len(stretch)):
+            filled += sum(AMOUNT[kind](*t) for t in stretch[j]["trades"])
+            if filled >= value:
+                chosen.append(j)
+                filled = 0
+        return chosen
     cells = [e["ts"] // (value * 1_000_000) for e in stretch]
     return [j for j in range(len(stretch)) if j == 0 or cells[j] != cells[j - 1]]
+
+
+AMOUNT = {
+    "tick": lambda price, size, side: 1,
+    "volume": lambda price, size, side: size,
+    "dollar": lambda price, size, side: abs(price) * size,
+}
+
+
+def imbalance_picks(stretch, rule, bars):
+    """Bars of one segment; those of earlier ones only set what is expected."""
+    chosen, inside = [0], []
+    for j in range(1, len(stretch)):
+        new = [t[2] * AMOUNT[rule.flow](*t) for t in stretch[j]["trades"]]
+        inside += new
+        if new and bar_is_full(inside, rule, bars):
+            chosen.append(j)
+            bars.append((len(inside), sum(inside) / len(inside)))
+            inside = []
+    return chosen
+
+
+def bar_is_full(inside, rule, bars):
+    if not bars:
+        return len(inside) >= rule.expected_trades
+    length = min(max(ema([b[0] for b in bars], rule.half_life_bars), rule.min_trades), rule.max_trades)
+    mean = ema([b[1] for b in bars], rule.half_life_bars)
+    enough = len(inside) >= rule.min_trades and abs(sum(inside)) >= length * abs(mean)
+    return enough or len(inside) >= rule.max_trades
 
 
 def mid(e):
@@ -132,9 +171,9 @@ def time_features(seconds):
 
 def rows(events, sampler, config):
     """Every row of the day as a dict."""
-    out, base = [], 0
+    out, base, bars = [], 0, []
     for stretch in good_events(events):
-        chosen = picks(stretch, sampler)
+        chosen = picks(stretch, sampler, bars)
         mids, seconds, trades, old = [], [], [], [0] * 8
         for r, j in enumerate(chosen):
             previous = chosen[r - 1] if r else None
@@ -164,6 +203,12 @@ def rows(events, sampler, config):
                     "mid_open": round(2 * (mids[-2] if r else mids[-1])),
                     "duration_ns": ns,
                     "raw_open": inside[0][0] if inside else None,
+                    "high": max((p for p, *_ in inside), default=None),
+                    "low": min((p for p, *_ in inside), default=None),
+                    "volume": sum(size for _, size, _ in inside),
+                    "notional": sum(p * size for p, size, _ in inside),
+                    "trades": len(inside),
+                    "signed_volume": sum(side * size for _, size, side in inside),
                     "last_trade": before[-1][0] if before else None,
                     "labels": [None if m is None else round(2 * (m - mid(now))) for m in ahead.values()],
                     "tape": tape(stretch, chosen, r),

@@ -7,15 +7,29 @@ from fx_oracle import HORIZONS, rows
 from fx_tables import random_market, snapshot_table, tables, trade_table
 
 from alpha_pipeline.features.catalogue import CATALOGUE, FEATURE_NAMES
-from alpha_pipeline.features.config import FeatureConfig, SamplerConfig
+from alpha_pipeline.features.config import FeatureConfig, ImbalanceConfig, SamplerConfig
 from alpha_pipeline.features.stream import compute_day
 
 SAMPLERS = {
     "every": SamplerConfig(kind="every_event", n=1),
     "third": SamplerConfig(kind="every_event", n=3),
     "clock": SamplerConfig(kind="time", milliseconds=50),
+    "tick": SamplerConfig(kind="tick", trades=4),
+    "volume": SamplerConfig(kind="volume", lots=15),
+    "dollar": SamplerConfig(kind="dollar", tick_lots=60),
+} | {
+    f"{flow} imbalance": SamplerConfig(
+        kind="imbalance",
+        imbalance=ImbalanceConfig(
+            flow=flow, expected_trades=6, min_trades=2, max_trades=12, half_life_bars=4.0
+        ),
+    )
+    for flow in ("tick", "volume", "dollar")
 }
+VALUES = {"every_event": "n", "time": "milliseconds", "tick": "trades", "volume": "lots"}
+VALUES |= {"dollar": "tick_lots", "imbalance": "imbalance"}
 INTEGER_COLUMNS = ("ts", "segment", "event_index", "mid2", "mid_open", "duration_ns", "tape")
+INTEGER_COLUMNS += ("volume", "notional", "trades", "signed_volume")
 
 
 def config(name):
@@ -28,14 +42,10 @@ def day(events, name, **options):
 
 def expected(events, name):
     sampler = SAMPLERS[name]
-    return rows(
-        events,
-        (sampler.kind, sampler.n if sampler.kind == "every_event" else sampler.milliseconds),
-        config(name),
-    )
+    return rows(events, (sampler.kind, getattr(sampler, VALUES[sampler.kind])), config(name))
 
 
-@pytest.fixture(scope="module", params=[(1, "every"), (2, "third"), (3, "clock")], ids=lambda p: p[1])
+@pytest.fixture(scope="module", params=list(enumerate(SAMPLERS, start=1)), ids=lambda p: p[1])
 def pair(request):
     seed, name = request.param
     events = random_market(seed, 600)
@@ -61,8 +71,9 @@ def test_features_equal_the_oracle(pair):
 
 def test_nullable_prices_equal_the_oracle(pair):
     made, want = pair
-    for name in ("raw_open", "last_trade"):
-        mine = [int(v) if ok else None for v, ok in zip(made.columns[name], made.present[name], strict=True)]
+    for name in ("raw_open", "high", "low", "last_trade"):
+        present = made.present["last_trade" if name == "last_trade" else "raw_open"]
+        mine = [int(v) if ok else None for v, ok in zip(made.columns[name], present, strict=True)]
         assert mine == [row[name] for row in want]
         assert None in mine
 
@@ -139,7 +150,21 @@ def _same_past(column, market, whole, others):
         assert column(mine)[:known].tobytes() == column(theirs)[:known].tobytes(), (sampler, cut)
 
 
-@pytest.mark.parametrize("name", ["mid_open", "duration_ns", "raw_open", "last_trade", "mid2", "book"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mid_open",
+        "duration_ns",
+        "raw_open",
+        "last_trade",
+        "high",
+        "low",
+        "volume",
+        "notional",
+        "mid2",
+        "book",
+    ],
+)
 def test_other_columns_do_not_look_ahead_either(name, market, whole, corrupted):
     _same_past(lambda columns: columns[name], market, whole, corrupted)
 

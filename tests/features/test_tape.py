@@ -8,9 +8,9 @@ from fx_tables import START, book, event, ladder, tables
 
 from alpha_core.market.data import TAPE_WIDTH
 from alpha_core.shapes import UNDEFINED_TICKS
+from alpha_pipeline.features.columns import TAPE_COLUMNS
 from alpha_pipeline.features.config import FeatureConfig, SamplerConfig
 from alpha_pipeline.features.stream import compute_day
-from alpha_pipeline.fxcache.format import TAPE_COLUMNS
 
 BIDS = [(100 - k, 50, 5) for k in range(10)]
 ASKS = [(101 + k, 40, 5) for k in range(10)]

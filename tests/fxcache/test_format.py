@@ -1,5 +1,7 @@
 """What is written is what is read, from inside the map, in no time."""
 
+import errno
+import os
 import time
 from dataclasses import asdict, replace
 from itertools import pairwise
@@ -7,12 +9,14 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from fx_tables import START, event, ladder, tables
+from fx_tables import START, event, ladder, random_market, tables
+from in_memory import encode_day, write
 
 from alpha_core.errors import AlphaError, ConfigError, DataError, InputError
 from alpha_core.market.data import TAPE_WIDTH
 from alpha_core.shapes import HORIZONS
 from alpha_pipeline.features.catalogue import FEATURE_NAMES
+from alpha_pipeline.features.columns import TAPE_COLUMNS
 from alpha_pipeline.features.config import FeatureConfig
 from alpha_pipeline.features.stream import compute_day
 from alpha_pipeline.fxcache import FXCACHE_VERSION, day_path, open_day
@@ -36,9 +40,10 @@ def test_columns_are_those_of_the_contract():
         "raw_open",
         "mid_open",
     ]
-    names += ["duration_ns", *(f"label_{h}" for h in HORIZONS), "book", "tape"]
+    names += ["duration_ns", "high", "low", "volume", "notional", "trades", "signed_volume"]
+    names += [*(f"label_{h}" for h in HORIZONS), "book", "tape"]
     assert layout.schema().names == names
-    assert layout.TAPE_COLUMNS == TAPE_WIDTH
+    assert TAPE_COLUMNS == TAPE_WIDTH
     types = {f.name: str(f.type) for f in layout.schema()}
     assert types["ts"] == types["ts_event"] == "timestamp[ns, tz=UTC]"
     assert types["features"] == "fixed_size_list<item: float>[40]"
@@ -57,6 +62,10 @@ def test_round_trip(day, cached):
         "mid2",
         "mid_open",
         "duration_ns",
+        "volume",
+        "notional",
+        "trades",
+        "signed_volume",
         "tape",
     ):
         np.testing.assert_array_equal(getattr(opened, name), day.columns[name], err_msg=name)
@@ -64,12 +73,34 @@ def test_round_trip(day, cached):
     assert opened.book.shape == (opened.rows, 10, 4)
     np.testing.assert_array_equal(opened.labels, day.labels.change)
     np.testing.assert_array_equal(opened.label_valid, day.labels.valid)
-    for name in ("last_trade", "raw_open"):
+    for name in ("last_trade", "raw_open", "high", "low"):
         values, present = getattr(opened, name)
-        np.testing.assert_array_equal(present, day.present[name])
+        np.testing.assert_array_equal(
+            present, day.present["last_trade" if name == "last_trade" else "raw_open"]
+        )
         np.testing.assert_array_equal(values[present], day.columns[name][present])
         assert present.any() and not present.all()
     assert opened.feature_names == FEATURE_NAMES and not opened.degraded
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 8, 9, 1000])
+def test_streamed_file_has_the_bytes_of_one_made_in_memory(build, tmp_path, rows):
+    """Counts of rows around whole bytes of a bitmap, columns with and without nulls, and no rows at all."""
+    events = random_market(11, rows, segments=1) if rows else []
+    made = build(tmp_path / "2024-01-02.fxcache", tables=tables(events), day="2024-01-02")
+    plain = encode_day(compute_day(*tables(events), FeatureConfig(warmup_rows=20)), made.header)
+    assert made.path.read_bytes() == write(tmp_path / "plain", plain).read_bytes()
+    open_day(made.path, "full")
+
+
+def test_streamed_file_is_the_same_where_the_kernel_cannot_copy(build, tmp_path, monkeypatch):
+    first = build(tmp_path / "2024-01-02.fxcache", day="2024-01-02").path.read_bytes()
+
+    def refuse(*_: object, **__: object) -> int:
+        raise OSError(errno.EXDEV, "cross-device")
+
+    monkeypatch.setattr(os, "copy_file_range", refuse)
+    assert build(tmp_path / "2024-01-02.fxcache", day="2024-01-02").path.read_bytes() == first
 
 
 def test_header_says_everything(day, cached):
@@ -110,6 +141,10 @@ def test_views_lie_inside_the_map(cached):
         "mid2",
         "mid_open",
         "duration_ns",
+        "volume",
+        "notional",
+        "trades",
+        "signed_volume",
         "book",
         "tape",
     ):

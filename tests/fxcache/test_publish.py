@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from in_memory import encode_column
 
 from alpha_core.errors import AlphaError
 from alpha_pipeline.fxcache import collect_garbage, list_days, open_day
@@ -41,7 +42,7 @@ def plain(rows):
         kind = field.type.value_type if pa.types.is_fixed_size_list(field.type) else field.type
         width = (rows, field.type.list_size) if kind is not field.type else (rows,)
         number = np.int64 if pa.types.is_timestamp(kind) else kind.to_pandas_dtype()
-        arrays.append(layout.encode_column(np.full(width, rows, number), field.type))
+        arrays.append(encode_column(np.full(width, rows, number), field.type))
     bare = pa.RecordBatch.from_arrays(arrays, schema=layout.schema())
     header = layout.Header(
         day="2024-07-23",

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+from in_memory import encode_column, write
 
 from alpha_core.errors import DataError, InputError
 from alpha_core.shapes import HORIZONS
@@ -41,7 +42,7 @@ def write_old(path, version):
         "ts": pa.array([10, 15, 30, 37], pa.int64()).view(layout.TIMESTAMP),
         "segment": pa.array([0, 0, 1, 1], pa.int32()),
         "event_index": pa.array(range(4), pa.int64()),
-        "features": layout.encode_column(values, pa.list_(pa.float32(), len(names))),
+        "features": encode_column(values, pa.list_(pa.float32(), len(names))),
         "mid2": pa.array(MID2),
         "last_trade": pa.array(LAST, pa.int32()),
         **{f"label_{h}": pa.array([1, None, 2, None], pa.int32()) for h in HORIZONS},
@@ -87,6 +88,27 @@ def test_features_that_an_old_version_lacks_are_zeros(tmp_path, version, lacking
     assert any("order-flow features are zeros" in note for note in day.info.degraded) == (version == 1)
 
 
+BARS = ("high", "low", "volume", "notional", "trades", "signed_volume")
+
+
+def test_version_3_opens_degraded_and_refuses_only_what_it_lacks(cached, tmp_path):
+    with pa.OSFile(str(cached)) as file:
+        batch = pa.ipc.open_file(file).get_batch(0)
+    header = layout.Header.decode(batch.schema.metadata)
+    bare = batch.drop_columns(list(BARS))
+    kept = {k: v for k, v in header.checksums.items() if k.split(".")[0] not in BARS}
+    old = layout.Header(**{**vars(header), "checksums": kept})
+    path = write(tmp_path / "old.fxcache", bare.replace_schema_metadata(old.encode(3)))
+    day, now = open_day(path, "full"), open_day(cached)
+    assert day.degraded and "high, low, volume" in day.info.degraded[0]
+    np.testing.assert_array_equal(day.features, now.features)
+    np.testing.assert_array_equal(day.raw_open[1], now.raw_open[1])
+    market_data([day])
+    for name in BARS:
+        with pytest.raises(DataError, match=f"version 3, which has no {name}; rebuild the day"):
+            getattr(day, name)
+
+
 def test_the_market_cannot_replay_an_old_version(tmp_path):
     day = open_day(write_old(tmp_path / "old.fxcache", 2))
     with pytest.raises(DataError, match="version 2, which has no book"):
@@ -96,11 +118,11 @@ def test_the_market_cannot_replay_an_old_version(tmp_path):
 def test_a_newer_version_is_refused_with_the_remedy(cached):
     with pa.OSFile(str(cached)) as file:
         batch = pa.ipc.open_file(file).get_batch(0)
-    newer = batch.replace_schema_metadata(batch.schema.metadata | {b"version": b"4"})
+    newer = batch.replace_schema_metadata(batch.schema.metadata | {b"version": b"5"})
     with pa.ipc.new_file(cached, newer.schema) as writer:
         writer.write_batch(newer)
     with pytest.raises(
-        InputError, match=r"is fxcache version 4, this code reads up to 3; upgrade alpha-pipeline"
+        InputError, match=r"is fxcache version 5, this code reads up to 4; upgrade alpha-pipeline"
     ):
         open_day(cached)
     with pytest.raises(InputError, match="upgrade"):
@@ -125,7 +147,7 @@ def test_stale_cache_is_judged_by_content_not_time(cached):
 
 
 def test_every_difference_is_listed(cached, monkeypatch):
-    monkeypatch.setattr(layout, "FXCACHE_VERSION", 4)
+    monkeypatch.setattr(layout, "FXCACHE_VERSION", 5)
     reasons = stale_reasons(cached, required_stamp(FeatureConfig(sampler=SamplerConfig(n=5)), {}))
     assert [r.split(" is ")[0] for r in reasons] == ["format_version", "builder_digest", "source_digests"]
 
