@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from alpha_core.shapes import FEATURES
 from alpha_pipeline.features.book_shape import book_shape
+from alpha_pipeline.features.columns import COLUMNS
+from alpha_pipeline.features.config import SAMPLER_KINDS
 from alpha_pipeline.features.dynamics import LOOKBACK_ROWS, dynamics
 from alpha_pipeline.features.order_flow import delta_ofi, raw_ofi
 from alpha_pipeline.features.rows import Rows
@@ -195,13 +197,29 @@ def compute(rows: Rows) -> NDArray[np.float32]:
 
 def render() -> str:
     """The catalogue as the Markdown page docs/features.md."""
-    lines = [INTRODUCTION]
+    lines = [INTRODUCTION, "", *_render_samplers(), "", *_render_columns()]
     for group, note in GROUPS.items():
         members = [feature for feature in CATALOGUE if feature.group == group]
         lines += ["", f"## {group} ({len(members)})", "", note, "", "| feature | formula | unit | source |"]
         lines += ["|---|---|---|---|"]
         lines += [f"| `{f.name}` | {f.formula} | {f.unit} | {f.source} |" for f in members]
     return "\n".join(lines) + "\n"
+
+
+def _render_samplers() -> list[str]:
+    head = ["## Which snapshots are rows", "", "`features.sampler.kind` of an instrument's file:", ""]
+    rule = [f"| `{kind}` | {text} |" for kind, text in SAMPLER_KINDS.items()]
+    note = "A segment's first good snapshot always is a row. Imbalance bars: `alpha_pipeline/features/imbalance.py`."
+    return [*head, "| kind | row |", "|---|---|", *rule, "", note]
+
+
+def _render_columns() -> list[str]:
+    head = ["## Columns of the cache", "", "| column | type | meaning |", "|---|---|---|"]
+    return head + [
+        f"| `{c.name}` | {np.dtype(c.kind).name}{f' x {c.width}' if c.width else ''}"
+        f"{', nullable' if c.present else ''} | {c.meaning} |"
+        for c in COLUMNS
+    ]
 
 
 if __name__ == "__main__":

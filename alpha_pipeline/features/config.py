@@ -5,7 +5,16 @@ from typing import ClassVar
 
 from alpha_core.errors import ConfigError
 
-SAMPLER_KINDS = ("every_event", "time", "tick", "volume", "dollar", "imbalance")
+SAMPLER_KINDS = {
+    "every_event": "every `n`-th good snapshot of a segment",
+    "time": "the first good snapshot in each cell of `milliseconds` of a clock grid anchored at the UTC epoch",
+    "tick": "the snapshot with which `trades` trades have come since the last row",
+    "volume": "the snapshot with which `lots` lots have traded since the last row",
+    "dollar": "the snapshot with which `tick_lots` of price in ticks times lots have traded since the last row",
+    "imbalance": "the snapshot with which the signed flow exceeds what was to be expected (`imbalance.*`)",
+}
+"""Kinds of samplers and the snapshots they take as rows; a segment's first good snapshot is a row for all."""
+
 FLOWS = ("tick", "volume", "dollar")
 """What a bar counts: trades, lots, or price times lots."""
 
@@ -54,10 +63,7 @@ class SamplerConfig:
     """Which good snapshots become rows (decision points) of the cache. A segment's first one always does.
 
     Attributes:
-        kind: "every_event" takes every n-th good snapshot of a segment; "time" takes the first good snapshot
-            in each cell of a clock grid anchored at the UTC epoch; "tick", "volume" and "dollar" take the one
-            with which a bar is full; "imbalance" the one with which the signed flow of a bar exceeds what was
-            to be expected.
+        kind: one of SAMPLER_KINDS.
         n: stride in good snapshots, used by "every_event".
         milliseconds: width of a clock cell, used by "time".
         trades: trades a bar, used by "tick".

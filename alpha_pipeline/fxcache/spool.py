@@ -22,7 +22,6 @@ from alpha_core.errors import AlphaError
 from alpha_pipeline.features.columns import COLUMNS, PRESENCES, Column
 from alpha_pipeline.fxcache import format as layout
 
-
 _NO_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 """What file systems say that cannot copy inside the kernel."""
 

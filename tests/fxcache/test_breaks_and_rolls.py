@@ -193,7 +193,17 @@ def test_the_market_and_the_sequences_are_cut_there(tmp_path, case):
     assert sequences.seconds_since_previous.numpy()[day.first].max() == 0
 
 
-@pytest.mark.parametrize("sampler", [SamplerConfig(n=7), SamplerConfig(kind="time", milliseconds=700)])
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        SamplerConfig(n=7),
+        SamplerConfig(kind="time", milliseconds=700),
+        SamplerConfig(kind="tick", trades=4),
+        SamplerConfig(kind="volume", lots=7),
+        SamplerConfig(kind="dollar", tick_lots=100_000),
+    ],
+    ids=lambda s: s.kind,
+)
 def test_every_sampler_begins_anew(tmp_path, sampler):
     case = BOUNDARIES["daily halt, winter time"]
     before, behind = stretches(case)

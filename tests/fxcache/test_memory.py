@@ -1,0 +1,59 @@
+"""Building a day takes the same memory whatever its length, shown by the peaks of real processes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from fx_tables import random_market, tables
+
+HALF_MILLION = 500_000
+LIMIT_MIB = 1024
+
+BUILD = """
+import json, resource, sys
+from pathlib import Path
+from alpha_pipeline.features.config import FeatureConfig
+from alpha_pipeline.fxcache.build import build_day
+folder = Path(sys.argv[1])
+info = build_day(
+    folder / "snapshots.arrow", folder / "trades.arrow", day="2024-01-02", instrument="demo",
+    features=FeatureConfig(), source_digests={}, out=folder / "2024-01-02.fxcache",
+)
+print(json.dumps([info.rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+"""
+
+
+def repeat(folder: Path, rows: int) -> Path:
+    """Tables of at least that many snapshots: one market again and again, in ever new segments."""
+    snapshots, trades = (
+        table.combine_chunks().to_batches()[0] for table in tables(random_market(3, 20_000, segments=1))
+    )
+    folder.mkdir()
+    for name, batch, column in (("snapshots", snapshots, "segment"), ("trades", trades, "snapshot_row")):
+        step = 1 if column == "segment" else snapshots.num_rows
+        place = batch.schema.get_field_index(column)
+        with pa.ipc.new_file(folder / f"{name}.arrow", batch.schema) as writer:
+            for k in range(-(-rows // snapshots.num_rows)):
+                moved = pc.add(batch[column], pa.scalar(k * step, batch[column].type))
+                writer.write_batch(batch.set_column(place, batch.schema.field(place), moved))
+    return folder
+
+
+def peak(folder: Path) -> tuple[int, float]:
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD, str(folder)], capture_output=True, text=True, check=True, cwd=Path.cwd()
+    )
+    return tuple(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_day(tmp_path):
+    small_rows, small = peak(repeat(tmp_path / "small", HALF_MILLION))
+    large_rows, large = peak(repeat(tmp_path / "large", 4 * HALF_MILLION))
+    assert large_rows == 4 * small_rows > 4 * 0.8 * HALF_MILLION
+    assert large < LIMIT_MIB
+    assert large - small < 60, f"{small:.0f} MiB for {small_rows} rows, {large:.0f} MiB for {large_rows}"
