@@ -6,8 +6,8 @@ day without rows is a fact.
 """
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from alpha_core.errors import ConfigError, DataError
@@ -38,11 +38,18 @@ class TableRule:
 
 
 def validate(name: str, frame: "pl.DataFrame") -> list[Check]:
-    """Hold a table against its schema.
+    """Hold a table against its schema: `validate_slices` of a table in one piece."""
+    return validate_slices(name, [frame])
+
+
+def validate_slices(name: str, slices: "Iterable[pl.DataFrame]") -> list[Check]:
+    """Hold a table against its schema slice by slice, so that it need not fit into memory.
+
+    Rules between a row and the one before it hold across slices; rules on the whole table (`unique`) need one.
 
     Args:
         name: key of TABLES.
-        frame: the table, collected.
+        slices: the rows in order, collected.
 
     Returns:
         One blocking check `<name>_schema`; its figure is the number of violations, its description says what
@@ -50,22 +57,16 @@ def validate(name: str, frame: "pl.DataFrame") -> list[Check]:
 
     Raises:
         ConfigError: no schema has that name.
-        DataError: `frame` is lazy, so that its values could not be checked.
+        DataError: a slice is lazy, so that its values could not be checked.
     """
-    import polars as pl
-
     if name not in TABLES:
         raise ConfigError(f"schema was {name!r}, must be one of {', '.join(TABLES)}")
-    if isinstance(frame, pl.LazyFrame):
-        raise DataError(f"table {name} is lazy and its values cannot be checked: collect it first")
-    rule = TABLES[name]
-    if frame.is_empty():
+    rule, findings = TABLES[name], _Findings()
+    for frame in slices:
+        findings.look_at(name, rule, frame)
+    if not findings.rows:
         return [_check(name, 0 if rule.may_be_empty else 1, "it is empty, 0 rows")]
-    problems = _violations(_with_finite_floats(rule.build(), frame), frame)
-    count = sum(problem.count for problem in problems)
-    shown = "; ".join(problem.sentence for problem in problems[:SHOWN_RULES])
-    more = f"; and {len(problems) - SHOWN_RULES} more rules" if len(problems) > SHOWN_RULES else ""
-    return [_check(name, count, shown + more or f"{frame.height} rows as expected")]
+    return [_check(name, findings.count, findings.text() or f"{findings.rows} rows as expected")]
 
 
 def _check(name: str, violations: int, found: str) -> Check:
@@ -79,13 +80,96 @@ def _check(name: str, violations: int, found: str) -> Check:
     )
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Problem:
-    count: int
-    sentence: str
+    """One broken rule: what was expected of which column, and what was found where.
+
+    Attributes:
+        expected: column and rule.
+        columns: for a rule between columns, those that it compares; pandera gives whole rows there.
+        count: violations so far.
+        found: the first of them.
+        rows: where those are.
+    """
+
+    expected: str
+    columns: Sequence[str]
+    count: int = 0
+    found: list[str] = field(default_factory=list)
+    rows: list[str] = field(default_factory=list)
+
+    def add(self, cases: "pl.DataFrame", offset: int) -> None:
+        self.count += cases.height
+        room = EXAMPLES - len(self.found)
+        self.found += [_shown(case, self.columns) for case in cases["failure_case"][:room].to_list()]
+        self.rows += [str(row + offset) for row in cases["index"][:room].to_list() if row is not None]
+
+    @property
+    def sentence(self) -> str:
+        where = f" in rows {', '.join(self.rows)}" if self.rows else ""
+        more = f", {self.count} cases" if self.count > EXAMPLES else ""
+        return f"{self.expected}, found {', '.join(self.found)[:SHOWN_CHARACTERS]}{where}{more}"
 
 
-def _violations(schema: "pandera.DataFrameSchema", frame: "pl.DataFrame") -> list[_Problem]:
+class _Findings:
+    """What is wrong with a table, over its slices.
+
+    Attributes:
+        rows: rows looked at.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._schema: Any = None
+        self._last: Any = None
+        self._problems: dict[tuple[str | None, str], _Problem] = {}
+
+    @property
+    def count(self) -> int:
+        return sum(problem.count for problem in self._problems.values())
+
+    def text(self) -> str:
+        problems = list(self._problems.values())
+        shown = "; ".join(problem.sentence for problem in problems[:SHOWN_RULES])
+        more = f"; and {len(problems) - SHOWN_RULES} more rules" if len(problems) > SHOWN_RULES else ""
+        return shown + more
+
+    def look_at(self, name: str, rule: TableRule, frame: "pl.DataFrame") -> None:
+        """The next rows; the last one of before comes along, for the rules between rows."""
+        import polars as pl
+
+        if isinstance(frame, pl.LazyFrame):
+            raise DataError(f"table {name} is lazy and its values cannot be checked: collect it first")
+        if frame.is_empty():
+            return
+        if self._schema is None:
+            self._schema = _with_finite_floats(rule.build(), frame)
+        known = 0 if self._last is None else 1
+        joined = frame if self._last is None else pl.concat([self._last, frame])
+        cases = _failure_cases(self._schema, joined)
+        if cases is not None:
+            self._note(cases, known)
+        self._last = frame.tail(1)
+        self.rows += frame.height
+
+    def _note(self, cases: "pl.DataFrame", known: int) -> None:
+        """Count cases, but not those of the `known` rows that were looked at before, nor one of no row twice."""
+        assert self._schema is not None
+        columns = {str(check.name): (check.title or "").split() for check in self._schema.checks or ()}
+        for group in cases.partition_by("column", "check", maintain_order=True):
+            key = group["column"][0], group["check"][0]
+            seen = key in self._problems
+            index = group["index"]
+            new = group.filter(index.is_null() & (not seen) | (index >= known).fill_null(False))
+            if new.height:
+                problem = self._problems.setdefault(
+                    key, _Problem(f"{key[0] or 'table'} expected {key[1]}", columns.get(key[1], ()))
+                )
+                problem.add(new, self.rows - known)
+
+
+def _failure_cases(schema: "pandera.DataFrameSchema", frame: "pl.DataFrame") -> "pl.DataFrame | None":
+    """Pandera's table of failures, None when there is none."""
     import pandera.polars as pandera
     from pandera.config import ValidationDepth, config_context
 
@@ -94,28 +178,9 @@ def _violations(schema: "pandera.DataFrameSchema", frame: "pl.DataFrame") -> lis
         with config_context(validation_enabled=True, validation_depth=ValidationDepth.SCHEMA_AND_DATA):
             schema.validate(frame, lazy=True)
     except pandera.errors.SchemaErrors as error:
-        cases = error.failure_cases
-        assert not isinstance(cases, str)
-        columns = {str(check.name): (check.title or "").split() for check in schema.checks or ()}
-        groups = cases.partition_by("column", "check", maintain_order=True)
-        return [_problem(group, columns.get(group["check"][0], ())) for group in groups]
-    return []
-
-
-def _problem(cases: "pl.DataFrame", columns: Sequence[str]) -> _Problem:
-    """One broken rule: what was expected of which column, and what was found where.
-
-    Args:
-        cases: pandera's failure cases of the rule.
-        columns: for a rule between columns, those that it compares; pandera gives whole rows there.
-    """
-    rule, column = cases["check"][0], cases["column"][0]
-    found = [_shown(case, columns) for case in cases["failure_case"][:EXAMPLES].to_list()]
-    rows = [str(row) for row in cases["index"][:EXAMPLES].to_list() if row is not None]
-    where = f" in rows {', '.join(rows)}" if rows else ""
-    more = f", {cases.height} cases" if cases.height > EXAMPLES else ""
-    text = ", ".join(found)[:SHOWN_CHARACTERS]
-    return _Problem(cases.height, f"{column or 'table'} expected {rule}, found {text}{where}{more}")
+        assert not isinstance(error.failure_cases, str)
+        return error.failure_cases
+    return None
 
 
 def _shown(case: str, columns: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from alpha_core.errors import ConfigError, DataError
 from alpha_core.shapes import LEVELS
 from alpha_pipeline.evaluation.grid import COLUMNS
 from alpha_pipeline.features.catalogue import FEATURE_NAMES
-from alpha_pipeline.schemas import TABLES, validate
+from alpha_pipeline.schemas import TABLES, validate, validate_slices
 
 TIME = pl.Datetime("ns", "UTC")
 
@@ -163,6 +163,28 @@ def test_bad_values_fail_with_expected_found_and_row(name, column, values, sente
     assert check.figure is not None
     assert check.figure >= 1
     assert sentence in check.description
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("name", "column", "values"), [case[:3] for case in BAD if case[0] not in ("grid", "folds")]
+)
+def test_slices_give_the_check_of_the_whole(name, column, values, rows_at_once):
+    frame = changed(name, column, values)
+    slices = [frame[k : k + rows_at_once] for k in range(0, frame.height, rows_at_once)]
+    assert validate_slices(name, slices) == validate(name, frame)
+
+
+def test_slices_find_what_lies_on_their_border_once():
+    frame = snapshots(6).with_columns(pl.Series("segment", [0, 0, 1, 0, 0, 0], pl.Int32))
+    for cut in range(1, 6):
+        (check,) = validate_slices("snapshots", [frame[:cut], frame[cut:]])
+        assert check.figure == 1
+        assert "found segment=0 in rows 3" in check.description
+    bad = snapshots(3).with_columns(extra=1)
+    assert validate_slices("snapshots", [bad[:1], bad[1:]]) == validate("snapshots", bad), (
+        "wrong columns count once"
+    )
 
 
 def test_times_going_backwards_are_found():
