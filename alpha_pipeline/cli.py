@@ -111,6 +111,31 @@ def status(
 
 
 @app.command()
+def quality(
+    instrument: Annotated[str, typer.Option(help="Name of a file in instruments/, without .toml.")] = "demo",
+    raw: Annotated[Path | None, typer.Option(help="Folder with raw files.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the page with all days and their details.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the days as JSON.")] = False,
+) -> None:
+    """List the judged days of an instrument: what was rejected, what warns, and why."""
+    from alpha_pipeline.report.market_data import days_table
+    from alpha_pipeline.run import scope_of
+    from alpha_pipeline.stages.judged_days import judged_days, write_page
+
+    scope = scope_of(instrument, Workspace.locate(), raw=raw)
+    days = days_table(judged_days(scope))
+    if as_json:
+        print(json.dumps(days.to_dicts(), indent=1))
+    else:
+        for day in days.iter_rows(named=True):
+            print(
+                f"{day['day']} {day['status']}: rejected by {day['rejected_by']}; warnings: {day['warnings']}"
+            )
+    if html is not None:
+        print(f"page: {write_page(scope, html)}")
+
+
+@app.command()
 def instruments() -> None:
     """List the markets that have a configuration file."""
     from alpha_pipeline.config import available

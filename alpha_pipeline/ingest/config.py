@@ -11,6 +11,10 @@ FRACTIONS = (
     "max_skipped_fraction",
     "max_bad_timestamp_fraction",
     "max_backward_fraction",
+    "max_suspect_fraction",
+    "max_duplicate_fraction",
+    "max_sequence_gap_fraction",
+    "min_session_coverage",
 )
 
 
@@ -55,6 +59,12 @@ class QualityThresholds:
             unknown action, undefined time).
         max_bad_timestamp_fraction: share of the instrument's records whose receive time the source distrusts.
         max_backward_fraction: share of the instrument's records that arrived out of receive-time order.
+        max_suspect_fraction: share of snapshots in session whose book the source marks as possibly wrong.
+        max_duplicate_fraction: share of the instrument's records that repeat the one before byte for byte.
+        max_sequence_gap_fraction: share of the instrument's records behind a hole in the sequence numbers;
+            all of them by default, since a channel shared with other instruments has holes everywhere.
+        min_session_coverage: share of the day's open minutes that have a snapshot; not asked for by default, since
+            files of a few hours are legitimate.
         max_gap_seconds: longest silence inside a session.
         allow_truncated: whether a file that ends inside a record or a compressed frame may be used.
     """
@@ -68,6 +78,10 @@ class QualityThresholds:
     max_skipped_fraction: float = 0.001
     max_bad_timestamp_fraction: float = 0.01
     max_backward_fraction: float = 0.01
+    max_suspect_fraction: float = 0.05
+    max_duplicate_fraction: float = 0.001
+    max_sequence_gap_fraction: float = 1.0
+    min_session_coverage: float = 0.0
     max_gap_seconds: float = 3600.0
     allow_truncated: bool = False
 

@@ -33,6 +33,8 @@ GOOD, EMPTY_SIDE, LOCKED, CROSSED, SUSPECT, CLOSED = range(6)
 """Values of `book_state`: `SUSPECT` books are marked as possibly wrong by their source, `CLOSED` ones lie
 outside of any session. Only `GOOD` ones can be decided on, whatever a bad one looks like."""
 
+STATE_NAMES = ("good", "one-sided", "locked", "crossed", "suspect", "outside of any session")
+
 LEVEL_OFFSET = RECORD_BYTES - 32 * LEVELS
 SIZE_OFFSETS = (16, 20, 24, 28)
 """Where bid_sz, ask_sz, bid_ct and ask_ct lie within a level."""

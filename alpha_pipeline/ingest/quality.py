@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from alpha_pipeline.ingest.config import QualityThresholds
 from alpha_pipeline.ingest.events import GOOD
 from alpha_pipeline.ingest.report import IngestReport
+from alpha_pipeline.ingest.table_tally import TableTally
 from alpha_pipeline.results import Check
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Rule:
 
     name: str
     what: str
-    figure: Callable[["pl.DataFrame", IngestReport], float]
+    figure: Callable[[TableTally, IngestReport], float]
     bound: Callable[[QualityThresholds, IngestReport], float]
     least: bool = False
     blocking: bool = False
@@ -58,28 +59,24 @@ class QualityReport:
         return self.status == "ok"
 
 
-def assess_day(
-    snapshots: "pl.DataFrame", report: IngestReport, thresholds: QualityThresholds
-) -> QualityReport:
+def assess_day(tally: TableTally, report: IngestReport, thresholds: QualityThresholds) -> QualityReport:
     """Hold one day against the instrument's thresholds.
 
     An empty day (a holiday) is not at fault: it passes the rules on rows, and is no day to build on.
 
     Args:
-        snapshots: the canonical table of the day, collected.
+        tally: what its snapshot table holds.
         report: what its ingestion counted.
         thresholds: the bounds.
     """
-    checks = [_judge(rule, snapshots, report, thresholds) for rule in RULES]
+    checks = [_judge(rule, tally, report, thresholds) for rule in RULES]
     failed = any(check.blocking and not check.passed for check in checks)
     status = "rejected" if failed else report.status
     return QualityReport(checks=checks, table=_table(checks), status=status)
 
 
-def _judge(
-    rule: Rule, snapshots: "pl.DataFrame", report: IngestReport, thresholds: QualityThresholds
-) -> Check:
-    figure, bound = float(rule.figure(snapshots, report)), float(rule.bound(thresholds, report))
+def _judge(rule: Rule, tally: TableTally, report: IngestReport, thresholds: QualityThresholds) -> Check:
+    figure, bound = float(rule.figure(tally, report)), float(rule.bound(thresholds, report))
     spared = rule.on_rows and report.empty
     passed = spared or (figure >= bound if rule.least else figure <= bound)
     wanted = "nothing is asked of an empty day" if spared else f"must be at {_side(rule)} {bound:g}"
@@ -106,10 +103,6 @@ def _skipped(report: IngestReport) -> int:
     return sum(report.skipped.values()) - report.skipped.get("other_instrument", 0)
 
 
-def _rows_backward(snapshots: "pl.DataFrame") -> int:
-    return int((snapshots["ts_recv"].to_physical().diff() < 0).sum())
-
-
 RULES: tuple[Rule, ...] = (
     Rule(
         name="skipped_fraction",
@@ -130,7 +123,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="rows_unaccounted",
         what="difference between the table's rows and the report's count",
-        figure=lambda s, r: abs(s.height - r.snapshots),
+        figure=lambda t, r: abs(t.rows - r.snapshots),
         bound=lambda _t, _r: 0,
         blocking=True,
         on_rows=False,
@@ -138,7 +131,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="good_rows",
         what="snapshots with a good book",
-        figure=lambda s, _: s.filter(s["book_state"] == GOOD).height,
+        figure=lambda t, _: t.states[GOOD],
         bound=lambda t, _: t.min_rows,
         least=True,
         blocking=True,
@@ -154,21 +147,28 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="crossed_fraction",
         what="share of snapshots whose book is locked or crossed",
-        figure=lambda s, r: _share(r.crossed + r.locked, s.height),
+        figure=lambda t, r: _share(r.crossed + r.locked, t.rows),
         bound=lambda t, _: t.max_crossed_fraction,
         blocking=True,
     ),
     Rule(
         name="one_sided_fraction",
         what="share of snapshots with an empty side",
-        figure=lambda s, r: _share(r.one_sided, s.height),
+        figure=lambda t, r: _share(r.one_sided, t.rows),
         bound=lambda t, _: t.max_one_sided_fraction,
+        blocking=True,
+    ),
+    Rule(
+        name="suspect_fraction",
+        what="share of snapshots whose book the source marks as possibly wrong",
+        figure=lambda t, r: _share(r.suspect, t.rows),
+        bound=lambda t, _: t.max_suspect_fraction,
         blocking=True,
     ),
     Rule(
         name="rows_backward",
         what="rows received before the row above them",
-        figure=lambda s, _: _rows_backward(s),
+        figure=lambda t, _: t.backward,
         bound=lambda _t, _r: 0,
         blocking=True,
     ),
@@ -183,6 +183,25 @@ RULES: tuple[Rule, ...] = (
         what="share of records whose receive time the source distrusts",
         figure=lambda _, r: _share(r.bad_ts_recv, r.records_of_instrument),
         bound=lambda t, _: t.max_bad_timestamp_fraction,
+    ),
+    Rule(
+        name="duplicate_fraction",
+        what="share of records that repeat the one before byte for byte",
+        figure=lambda _, r: _share(r.duplicates, r.records_of_instrument),
+        bound=lambda t, _: t.max_duplicate_fraction,
+    ),
+    Rule(
+        name="sequence_gap_fraction",
+        what="share of records behind a hole in the sequence numbers",
+        figure=lambda _, r: _share(r.sequence_gaps, r.records_of_instrument),
+        bound=lambda t, _: t.max_sequence_gap_fraction,
+    ),
+    Rule(
+        name="session_coverage",
+        what="share of the day's open minutes that have a snapshot",
+        figure=lambda t, _: t.coverage,
+        bound=lambda t, _: t.min_session_coverage,
+        least=True,
     ),
     Rule(
         name="largest_gap_seconds",

@@ -12,6 +12,7 @@ from alpha_core.errors import ConfigError, DataError
 ALWAYS_OPEN = "24/7"
 NANOS = 10**9
 DAY_NS = 86_400 * NANOS
+MINUTE_NS = 60 * NANOS
 MARGIN_DAYS = 10
 """Calendar days looked at on either side of the data: longer than any holiday closure."""
 
@@ -49,6 +50,21 @@ class Sessions:
         """Dates of the sessions that [first_ns, last_ns] touches."""
         touched = (self.edges[0::2] <= last_ns) & (self.edges[1::2] > first_ns)
         return [date for date, hit in zip(self.dates, touched, strict=True) if hit]
+
+
+def open_minutes(calendar: str, day: str) -> int:
+    """Minutes of a UTC day in which the market is open, begun ones included.
+
+    Args:
+        calendar: "24/7" or a code of exchange_calendars.
+        day: UTC date 'YYYY-MM-DD'.
+    """
+    first = int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) * NANOS
+    minutes = np.arange(first, first + DAY_NS, MINUTE_NS)
+    if calendar == ALWAYS_OPEN:
+        return len(minutes)
+    sessions = sessions_around(calendar, first, first + DAY_NS - 1)
+    return int(np.count_nonzero(sessions.index(minutes) % 2 == 1))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,16 +2,20 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
 from alpha_core.errors import InputError
 from alpha_core.shapes import LEVELS
 
+if TYPE_CHECKING:
+    import polars as pl
+
+SLICE_ROWS = 1 << 17
 SNAPSHOTS = "snapshots.arrow"
 TRADES = "trades.arrow"
 REPORT = "ingest_report.json"
@@ -73,6 +77,31 @@ def open_table(path: Path) -> pa.Table:
         return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
     except (OSError, pa.ArrowInvalid) as error:
         raise InputError(f"{path} is not a readable Arrow file ({error}): ingest the day again") from error
+
+
+def read_slices(path: Path, rows: int = SLICE_ROWS) -> "Iterator[pl.DataFrame]":
+    """The rows of a table of this module in order, about `rows` at a time and never all of them.
+
+    The file is read rather than mapped: pages of a map count as memory of the process until its end.
+
+    Raises:
+        InputError: the file is absent or no Arrow file.
+    """
+    import polars as pl
+
+    waiting: list[pa.RecordBatch] = []
+    try:
+        with pa.OSFile(str(path), "rb") as source:
+            reader = pa.ipc.open_file(source)
+            for index in range(reader.num_record_batches):
+                waiting.append(reader.get_batch(index))
+                if sum(batch.num_rows for batch in waiting) >= rows:
+                    yield pl.DataFrame(pl.from_arrow(waiting))
+                    waiting = []
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InputError(f"{path} is not a readable Arrow file ({error}): ingest the day again") from error
+    if waiting:
+        yield pl.DataFrame(pl.from_arrow(waiting))
 
 
 class DayWriter:

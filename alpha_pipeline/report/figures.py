@@ -235,27 +235,20 @@ def equity_figure(series: "OosSeries") -> "go.Figure":
 
 
 def quality_figure(days: "pl.DataFrame") -> "go.Figure":
-    """Snapshots and cached rows of each day; days that failed a check are drawn in another colour.
+    """Snapshots and cached rows of each day; rejected days are drawn in another colour.
 
     Args:
-        days: columns day, snapshots, cached_rows, failed_checks ("none" when all hold).
+        days: columns day, status, snapshots, cached_rows (null where there is no cache).
     """
     import plotly.graph_objects as go
 
-    clean = [failed == "none" for failed in days["failed_checks"]]
-    names = [f"{day}" for day in days["day"]]
+    names = days["day"].to_list()
     figure = go.Figure()
-    for wanted, colour, label in (
-        (True, BLUE, "snapshots, all checks pass"),
-        (False, RED, "snapshots, a check failed"),
-    ):
-        if wanted in clean:
-            figure.add_bar(
-                x=[day for day, ok in zip(names, clean, strict=True) if ok is wanted],
-                y=[n for n, ok in zip(days["snapshots"], clean, strict=True) if ok is wanted],
-                name=label,
-                marker={"color": colour},
-            )
+    for wanted, colour, label in ((False, BLUE, "snapshots"), (True, RED, "snapshots of a rejected day")):
+        part = days.filter((days["status"] == "rejected") == wanted)
+        if part.height:
+            bars = {"x": part["day"].to_list(), "y": part["snapshots"].to_list()}
+            figure.add_bar(**bars, name=label, marker={"color": colour})
     figure.add_scatter(
         x=names,
         y=days["cached_rows"].to_list(),

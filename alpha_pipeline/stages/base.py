@@ -21,13 +21,14 @@ from alpha_pipeline.threads import use_threads
 
 
 class Days(StrEnum):
-    """Which partitions of an upstream stage a stage reads."""
+    """Which partitions of an upstream stage a stage reads. ALL are the usable ones, JUDGED also the rejected."""
 
     SAME = "same"
     WHOLE = "whole"
     IN_SAMPLE = "in_sample"
     OUT_OF_SAMPLE = "out_of_sample"
     ALL = "all"
+    JUDGED = "judged"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +93,8 @@ class Scope:
         Raises:
             DataError: fewer usable days than the out-of-sample part and one more.
         """
+        if which is Days.JUDGED:
+            return [day for day in self.store.partitions("data_quality") if day in self.raw_files]
         usable, held_out = self.usable_days(), self.config.walk_forward.oos_days
         if which is Days.ALL:
             return usable

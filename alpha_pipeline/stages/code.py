@@ -19,6 +19,7 @@ _FRAME = (
     "alpha_pipeline.plan",
     "alpha_pipeline.provenance",
     "alpha_pipeline.report.figures",
+    "alpha_pipeline.report.market_data",
     "alpha_pipeline.report.style",
     "alpha_pipeline.results",
     "alpha_pipeline.schemas",

@@ -1,36 +1,48 @@
 """Whether a day may be built on: rules on its records, and the schema of its snapshot table."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import polars as pl
 
 from alpha_pipeline.ingest.quality import RULES, assess_day
 from alpha_pipeline.ingest.report import IngestReport, read_report
-from alpha_pipeline.ingest.tables import SNAPSHOTS
-from alpha_pipeline.report.figures import bar_figure
+from alpha_pipeline.ingest.table_tally import TableTally
+from alpha_pipeline.ingest.tables import SNAPSHOTS, read_slices
+from alpha_pipeline.report.market_data import day_figures, day_tables
 from alpha_pipeline.results import Check, StageResult
-from alpha_pipeline.schemas import validate
+from alpha_pipeline.schemas import validate_slices
 from alpha_pipeline.stages.base import Stage, StageContext, Upstream
 from alpha_pipeline.stages.code import code_of
 
-VERSION = "1"
-_SPREADS_SHOWN = 15
+VERSION = "2"
 
 
 def run(context: StageContext) -> StageResult:
     """Hold the day against the instrument's thresholds; a blocking failure keeps it, and only it, from use."""
     folder = context.upstream("mbp10_snapshots", context.partition)
-    snapshots = pl.read_ipc(folder / SNAPSHOTS)
     report = read_report(folder)
-    quality = assess_day(snapshots, report, context.config.quality)
+    tally = TableTally(context.config.instrument.calendar, context.partition)
+    schema = validate_slices("snapshots", _seen(folder / SNAPSHOTS, tally))
+    quality = assess_day(tally, report, context.config.quality)
     return StageResult(
         metrics={check.name: float(check.figure) for check in quality.checks if check.figure is not None}
-        | {"rows": float(snapshots.height)},
-        tables={"rules": quality.table},
-        figures={"spreads": bar_figure(_spreads(snapshots), "Spread in ticks", "snapshots")}
-        if snapshots.height
-        else {},
-        checks=[*validate("snapshots", snapshots), *quality.checks, _day_check(report, context.partition)],
+        | {"rows": float(tally.rows)},
+        params={
+            "symbol": report.symbol or "none",
+            "sessions": ", ".join(report.session_dates) or "always open",
+        },
+        tables={"rules": quality.table, **day_tables(report, tally)},
+        figures=day_figures(tally) if tally.rows else {},
+        checks=[*schema, *quality.checks, _day_check(report, context.partition)],
         status=quality.status,
     )
+
+
+def _seen(path: Path, tally: TableTally) -> Iterator[pl.DataFrame]:
+    for snapshots in read_slices(path):
+        tally.see(snapshots)
+        yield snapshots
 
 
 def _day_check(report: IngestReport, day: str) -> Check:
@@ -44,13 +56,6 @@ def _day_check(report: IngestReport, day: str) -> Check:
         description=f"whether name and records disagree: the file's name says {day}, its records are of {dates}",
         blocking=True,
     )
-
-
-def _spreads(snapshots: pl.DataFrame) -> pl.DataFrame:
-    """How many snapshots had each of the most frequent spreads; columns ticks and snapshots."""
-    spread = (snapshots["ask_px_00"] - snapshots["bid_px_00"]).drop_nulls().alias("ticks")
-    counts = spread.value_counts(name="snapshots", sort=True).head(_SPREADS_SHOWN).sort("ticks")
-    return counts.with_columns(pl.col("ticks").cast(pl.String))
 
 
 STAGE = Stage(

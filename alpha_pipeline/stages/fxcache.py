@@ -1,14 +1,18 @@
 """Snapshots and trades of one day to its feature cache."""
 
+from collections.abc import Iterator
+
+import numpy as np
 import polars as pl
 
 from alpha_core.errors import DataError
 from alpha_core.shapes import HORIZONS
 from alpha_pipeline.config import PipelineConfig
+from alpha_pipeline.features.columns import LABELS
 from alpha_pipeline.fxcache import FXCACHE_VERSION, CachedDay, builder_digest, open_day
-from alpha_pipeline.ingest.tables import SNAPSHOTS
+from alpha_pipeline.ingest.tables import SLICE_ROWS, SNAPSHOTS, TRADES
 from alpha_pipeline.results import StageResult
-from alpha_pipeline.schemas import validate
+from alpha_pipeline.schemas import validate_slices
 from alpha_pipeline.stages.base import Stage, StageContext, Upstream
 
 FILE = "fxcache.arrow"
@@ -28,7 +32,7 @@ def run(context: StageContext) -> StageResult:
     sources = {s: context.store.get(s, day) for s in ("mbp10_snapshots", "trades")}
     build_day(
         sources["mbp10_snapshots"].path / SNAPSHOTS,
-        sources["trades"].path / "trades.arrow",
+        sources["trades"].path / TRADES,
         day=day,
         instrument=context.config.name,
         features=context.config.features,
@@ -41,29 +45,32 @@ def run(context: StageContext) -> StageResult:
 def _summary(cached: CachedDay) -> StageResult:
     import plotly.graph_objects as go
 
-    labels, valid = cached.labels, cached.label_valid
-    known = valid.sum(axis=0)
-    ties = (valid & (labels == 0)).sum(axis=0)
-    table = pl.DataFrame({"horizon": HORIZONS, "labels": known, "ties": ties})
+    header = cached.info.header
+    labels = [cached.rows - header.null_labels[name] for name in LABELS]
+    ties = [header.ties[name] for name in LABELS]
+    table = pl.DataFrame({"horizon": HORIZONS, "labels": labels, "ties": ties})
     step = max(1, cached.rows // 500)
     when = [str(t)[11:19] for t in cached.ts[::step].astype("datetime64[ns]")]
     figure = go.Figure(go.Scatter(x=when, y=cached.mid2[::step] / 2.0, mode="lines"))
     figure.update_layout(title=f"Mid, {cached.day}", xaxis_title="UTC", yaxis_title="ticks")
     return StageResult(
-        metrics={"rows": float(cached.rows), "segments": float(len(set(cached.segment.tolist())))}
+        metrics={"rows": float(cached.rows), "segments": float(np.count_nonzero(cached.first))}
         | {f"ties_{h}": float(n) for h, n in zip(HORIZONS, ties, strict=True)},
         params={"version": FXCACHE_VERSION, "degraded": cached.degraded},
         tables={"labels": table},
         figures={"mid": figure} if cached.rows else {},
-        checks=validate("fxcache", _frame(cached)),
+        checks=validate_slices("fxcache", _slices(cached)),
         status=cached.info.status,
     )
 
 
-def _frame(cached: CachedDay) -> pl.DataFrame:
-    """The numeric columns as a table, for the schema check."""
-    features = {name: cached.features[:, i] for i, name in enumerate(cached.feature_names)}
-    return pl.DataFrame({"ts": cached.ts, "segment": cached.segment, "mid2": cached.mid2} | features)
+def _slices(cached: CachedDay) -> Iterator[pl.DataFrame]:
+    """The numeric columns as tables of some rows, for the schema check."""
+    for low in range(0, cached.rows, SLICE_ROWS):
+        rows = slice(low, low + SLICE_ROWS)
+        features = {name: cached.features[rows, i] for i, name in enumerate(cached.feature_names)}
+        keys = {"ts": cached.ts[rows], "segment": cached.segment[rows], "mid2": cached.mid2[rows]}
+        yield pl.DataFrame(keys | features)
 
 
 def version(config: PipelineConfig) -> str:

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from alpha_pipeline.ingest.tables import SNAPSHOTS, open_table
+from alpha_pipeline.ingest.tables import SNAPSHOTS, read_slices
 from alpha_pipeline.report.figures import bar_figure
 from alpha_pipeline.results import StageResult
 from alpha_pipeline.stages.base import Stage, StageContext
@@ -40,9 +40,13 @@ def run(context: StageContext) -> StageResult:
 
 def _by_hour(context: StageContext) -> pl.DataFrame:
     """Snapshots in each hour of the day, columns hour and snapshots."""
-    received = pl.from_arrow(open_table(context.out / SNAPSHOTS).column("ts_recv"))
-    assert isinstance(received, pl.Series), "one column is a series"
-    hours = received.dt.hour().alias("hour").value_counts(name="snapshots").sort("hour")
+    parts = [
+        snapshots["ts_recv"].dt.hour().alias("hour").value_counts(name="snapshots")
+        for snapshots in read_slices(context.out / SNAPSHOTS)
+    ]
+    if not parts:
+        return pl.DataFrame(schema={"hour": pl.String, "snapshots": pl.UInt32})
+    hours = pl.concat(parts).group_by("hour").agg(pl.col("snapshots").sum()).sort("hour")
     return hours.with_columns(pl.col("hour").cast(pl.String))
 
 

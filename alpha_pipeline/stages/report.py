@@ -12,6 +12,7 @@ from alpha_pipeline.provenance import git_revision
 from alpha_pipeline.results import StageResult
 from alpha_pipeline.stages.base import Days, Stage, StageContext, Upstream
 from alpha_pipeline.stages.code import code_of
+from alpha_pipeline.stages.judged_days import market_data_section
 from alpha_pipeline.stages.oos_gate import VERDICT_FILE
 
 if TYPE_CHECKING:
@@ -56,39 +57,12 @@ def run(context: StageContext) -> StageResult:
         title=f"{context.config.name}: verdict and how it was reached",
         instrument=context.config.name,
         verdict=read_verdict(context.upstream("oos_gate") / VERDICT_FILE),
-        sections=[_quality(context), *(_section(context, *entry) for entry in _SECTIONS)],
+        sections=[market_data_section(context.scope), *(_section(context, *entry) for entry in _SECTIONS)],
         lineage=dict(_lineage(context)),
     )
     path = render_report(inputs, context.out / FILE)
     context.scope.report(f"report: {path}")
     return StageResult(metrics={"bytes": float(path.stat().st_size)}, params={"file": FILE})
-
-
-def _quality(context: StageContext) -> "Section":
-    from alpha_pipeline.report.figures import quality_figure
-    from alpha_pipeline.report.html import Section
-
-    lines = []
-    for day in context.scope.days(Days.ALL):
-        found = context.store.get("data_quality", day)
-        failed = [c["name"] for c in found.result["checks"] if not c["passed"]]
-        rows = context.store.find("fxcache", day)
-        lines.append(
-            {
-                "day": day,
-                "status": found.status,
-                "snapshots": int(found.result["metrics"]["rows"]),
-                "cached_rows": int(rows.result["metrics"]["rows"]) if rows else 0,
-                "failed_checks": ", ".join(failed) or "none",
-            }
-        )
-    table = pl.DataFrame(lines)
-    return Section(
-        title="Data quality",
-        text="Each day against the instrument's thresholds; a failing day is left out of everything below.",
-        figures=[quality_figure(table)],
-        tables=[("Days", table)],
-    )
 
 
 def _section(context: StageContext, stage: str, title: str, text: str) -> "Section":
@@ -144,7 +118,7 @@ STAGE = Stage(
     kinds=frozenset({"plotly", "html"}),
     per_day=False,
     upstream=(
-        Upstream(stage="data_quality", days=Days.ALL),
+        Upstream(stage="data_quality", days=Days.JUDGED),
         *(Upstream(stage=name, days=Days.WHOLE) for name, _, _ in _SECTIONS),
     ),
     version=lambda _: f"{VERSION}-{code_of(__name__)}",

@@ -1,20 +1,24 @@
 """Each rule of a day's quality at, below and above its bound."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
+import numpy as np
 import polars as pl
 import pytest
 from dbn_builder import T0, TICK, Msg, header, ladder, write
-from ingested_day import load
+from ingested_day import load, tallied
 
 from alpha_pipeline.ingest import QualityThresholds, ingest_day
+from alpha_pipeline.ingest.events import CLOSED, GOOD
 from alpha_pipeline.ingest.quality import CHECKS, assess_day
+from alpha_pipeline.ingest.table_tally import TableTally
 
 LOOSE = QualityThresholds(min_rows=1, min_trades=0)
 
 
 def checks(day, thresholds=LOOSE):
-    quality = assess_day(day.snapshots, day.report, thresholds)
+    quality = assess_day(tallied(day.snapshots), day.report, thresholds)
     assert [check.name for check in quality.checks] == list(CHECKS)
     assert quality.table["passed"].to_list() == [check.passed for check in quality.checks]
     return quality, {check.name: check for check in quality.checks}
@@ -91,7 +95,7 @@ def test_distrusted_and_backward_times_and_gaps_warn_without_blocking(ingest):
 
 def test_rows_out_of_order_or_missing_are_found_in_the_table_itself(ingest):
     day = ingest(good(5))
-    quality = assess_day(day.snapshots.reverse()[:4], day.report, LOOSE)
+    quality = assess_day(tallied(day.snapshots.reverse()[:4]), day.report, LOOSE)
     failed = {check.name for check in quality.checks if not check.passed}
     assert failed == {"rows_backward", "rows_unaccounted"}
     assert quality.status == "rejected"
@@ -103,6 +107,49 @@ def test_empty_day_is_empty_and_neither_rejected_nor_usable(ingest):
     assert not quality.usable
     assert all(check.passed for check in found.values())
     assert "nothing is asked of an empty day" in found["good_rows"].description
+
+
+def test_suspect_books_reject_and_duplicates_and_holes_warn(ingest):
+    same = Msg(ts=T0 + 30, sequence=30)
+    records = [*good(6), same, same, Msg(ts=T0 + 60, sequence=40), Msg(ts=T0 + 61, flags=0x84, sequence=41)]
+    day = ingest(records)
+    strict = replace(
+        LOOSE, max_suspect_fraction=0.09, max_duplicate_fraction=0.05, max_sequence_gap_fraction=0.1
+    )
+    quality, found = checks(day, strict)
+    assert quality.status == "rejected"
+    for name, figure, blocking in (
+        ("suspect_fraction", 0.1, True),
+        ("duplicate_fraction", 0.1, False),
+        ("sequence_gap_fraction", 0.2, False),
+    ):
+        check = found[name]
+        assert (check.figure, check.passed, check.blocking) == (pytest.approx(figure), False, blocking)
+
+
+def test_coverage_is_the_share_of_open_minutes_with_a_snapshot():
+    """2024-07-04: Globex is open 00:00 to 17:00 and 22:00 to 24:00 UTC, 19 hours."""
+    start = int(datetime(2024, 7, 4, tzinfo=UTC).timestamp()) * 10**9
+    minutes = np.arange(0, 24 * 60, 2)
+    ts = start + minutes * 60 * 10**9
+    state = np.where((minutes >= 17 * 60) & (minutes < 22 * 60), CLOSED, GOOD).astype(np.uint8)
+    rows = pl.DataFrame({"ts_recv": ts, "book_state": state, "bid_px_00": 100, "ask_px_00": 101})
+    rows = rows.with_columns(pl.col("ts_recv").cast(pl.Datetime("ns", "UTC")))
+    tally = tallied(rows, "2024-07-04", "CMES")
+    assert len(tally.minutes) == 19 * 30
+    assert tally.coverage == pytest.approx(0.5)
+    assert tallied(rows[:0], "2024-07-06", "CMES").coverage == 1.0, "nobody is open on a Saturday"
+    assert tally.states == {GOOD: 19 * 30, CLOSED: 5 * 30}
+    assert tally.spreads == {1: 720}
+
+
+def test_tally_of_slices_is_the_tally_of_the_whole(ingest):
+    day = ingest([*good(9), Msg(ts=T0 + 50, bids=[]), Msg(ts=T0 + 7 * 10**11, sequence=3)])
+    whole = TableTally("24/7", "2024-03-06")
+    whole.see(day.snapshots)
+    assert vars(tallied(day.snapshots)) == vars(whole)
+    shuffled = day.snapshots.reverse()
+    assert tallied(shuffled).backward == 10, "borders of slices count too"
 
 
 def test_table_is_for_people(ingest):

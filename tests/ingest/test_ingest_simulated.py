@@ -2,7 +2,7 @@
 
 import databento
 import numpy as np
-from ingested_day import load
+from ingested_day import load, tallied
 
 from alpha_pipeline.ingest import QualityThresholds, ingest_day
 from alpha_pipeline.ingest.quality import assess_day
@@ -31,4 +31,4 @@ def test_simulated_day_arrives_whole_and_good(tmp_path):
     assert all(
         check.passed for check in validate("snapshots", day.snapshots) + validate("trades", day.trades)
     )
-    assert assess_day(day.snapshots, day.report, QualityThresholds()).usable
+    assert assess_day(tallied(day.snapshots), day.report, QualityThresholds()).usable

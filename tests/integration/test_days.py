@@ -177,7 +177,7 @@ def test_child_run_carries_parameters_metrics_and_where_it_came_from(built, runs
             continue
         artifact = scope.store.get("fxcache", run.data.tags["dagster.partition"])
         assert run.data.metrics["rows"] == 1500
-        assert run.data.params["version"] == "3"
+        assert run.data.params["version"] == str(layout.FXCACHE_VERSION)
         assert run.data.tags["digest"] == artifact.digest
         assert run.data.tags["dagster.run_id"] == artifact.info["dagster_run_id"]
         assert run.data.tags["dagster.asset_key"] == "tiny/fxcache"
@@ -258,6 +258,26 @@ def test_rejected_day_is_told_with_figures_each_time_until_it_is_mended(copied):
     assert tiny_market.scope(copied).usable_days() == DAYS
 
 
+def test_threshold_rejects_its_day_alone_and_once_relaxed_builds_its_day_alone(copied):
+    """Day 1 gets fewer events than the other; a bound between the two tells them apart."""
+    tiny_market.write_days(copied.raw(NAME), 1)
+    path = file_of(copied.raw(NAME), 1)
+    path.unlink()
+    shutil.copy(tiny_market.write_days(copied.root / "short", 2, events=2500)[1], path)
+    tiny_market.configure(copied, tiny_market.CONFIG + "\n[quality]\nmin_rows = 2900\n")
+    outcome, _ = run(copied, until="fxcache")
+    assert set(outcome.launched.failed) == {day(1)}
+    assert "snapshots with a good book: 2500, must be at least 2900" in outcome.launched.failed[day(1)]
+    assert ("fxcache", day(1)) not in outcome.launched.built
+    assert tiny_market.scope(copied).usable_days() == [day(0)]
+    before = tiny_market.scope(copied).store.get("fxcache", day(0)).path
+    tiny_market.configure(copied, tiny_market.CONFIG + "\n[quality]\nmin_rows = 2000\n")
+    healed, _ = run(copied, until="fxcache")
+    assert healed.launched.failed == {}
+    assert [entry for entry in healed.launched.built if entry[0] == "fxcache"] == [("fxcache", day(1))]
+    assert tiny_market.scope(copied).store.get("fxcache", day(0)).path == before
+
+
 RAISED = f"""
 import json
 from alpha_pipeline.ingest.quality import RULES
@@ -282,16 +302,17 @@ def test_raised_cache_version_is_written_and_read(copied, tmp_path):
         shutil.copytree(PROJECT / package, tmp_path / "code" / package)
     source = tmp_path / "code" / "alpha_pipeline" / "fxcache" / "format.py"
     text = source.read_text()
-    assert text.count("FXCACHE_VERSION = 3\n") == 1
-    source.write_text(text.replace("FXCACHE_VERSION = 3\n", "FXCACHE_VERSION = 4\n"))
+    now = f"FXCACHE_VERSION = {layout.FXCACHE_VERSION}\n"
+    assert text.count(now) == 1
+    source.write_text(text.replace(now, f"FXCACHE_VERSION = {layout.FXCACHE_VERSION + 1}\n"))
     outcome = fresh_process(copied, RAISED, path=tmp_path / "code")
     assert outcome["failed"] == {}
     assert outcome["built"] == [["fxcache", key] for key in DAYS]
     assert sorted(map(tuple, outcome["fresh"])) == [e for e in EVERYTHING if e[0] != "fxcache"]
     for key in DAYS:
         artifact = tiny_market.scope(copied).store.get("fxcache", key)
-        assert artifact.result["params"]["version"] == 4
-        assert artifact.stamp.code.startswith("4-")
+        assert artifact.result["params"]["version"] == layout.FXCACHE_VERSION + 1
+        assert artifact.stamp.code.startswith(f"{layout.FXCACHE_VERSION + 1}-")
 
 
 def test_simulated_market_is_written_once_and_again_when_spoiled(tmp_path):

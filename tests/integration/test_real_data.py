@@ -16,7 +16,7 @@ pytestmark = pytest.mark.real_data
 
 # instrument -> day -> (records, events, of which with a good book, trades, cached segments)
 EXPECTED = {
-    "es": {"2023-12-25": (43_717, 37_051, 36_908, 2_973, 2)},
+    "es": {"2023-12-25": (43_717, 37_051, 36_905, 2_973, 1)},
     "btcusdt": {
         "2024-08-08": (12_905, 12_905, 12_905, 9_756, 1),
         "2024-08-09": (13_100, 13_100, 13_100, 10_147, 1),

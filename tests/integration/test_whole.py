@@ -110,7 +110,7 @@ def test_report_is_one_page_without_foreign_addresses(first):
     Reader().feed(page)
     assert sources == []
     assert told["verdict"]["verdict"] in page
-    for title in ("Data quality", "Fill model", "Perception", "Walk-forward", "Out of sample"):
+    for title in ("Market data", "Fill model", "Perception", "Walk-forward", "Out of sample"):
         assert title in page
     for key in DAYS:
         assert key in page

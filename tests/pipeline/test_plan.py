@@ -67,7 +67,7 @@ def test_newer_cache_format_marks_caches_and_once_rebuilt_their_readers(market, 
     monkeypatch.setattr(layout, "FXCACHE_VERSION", layout.FXCACHE_VERSION + 1)
     assert stale(market) == {day(index): ["fxcache"] for index in range(3)}
     (reason,) = reasons(market, "fxcache", day(0))
-    assert re.fullmatch(r"code version 3-\w{12} is now \S+", reason)
+    assert re.fullmatch(r"code version 4-\w{12} is now \S+", reason)
     for index in range(3):
         tiny_market.build_day(market, day(index), ["fxcache"])
     assert stale(market) == {"all": WHOLE_STAGES}

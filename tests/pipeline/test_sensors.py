@@ -153,7 +153,7 @@ def test_newer_cache_format_asks_for_exactly_the_stale_days(daemon, monkeypatch)
     tiny_market.build_day(daemon.workspace, SECOND, ["fxcache"])
     tick = daemon.tick("stale_versions")
     assert asked(tick) == {FIRST: ["fxcache"], THIRD: ["fxcache"]}
-    assert all("code version 3-" in request.tags["alpha/reason"] for request in tick.run_requests)
+    assert all("code version 4-" in request.tags["alpha/reason"] for request in tick.run_requests)
 
 
 def test_both_sensors_do_not_ask_for_the_same_run(empty):

@@ -124,8 +124,8 @@ def sections() -> list[Section]:
             "day": [f"2024-02-{d}" for d in range(20, 28)],
             "status": ["ok"] * 7 + ["rejected"],
             "snapshots": [60_000 + 700 * i for i in range(8)],
-            "cached_rows": [20_000 + 300 * i for i in range(7)] + [0],
-            "failed_checks": ["none"] * 7 + ["crossed_share"],
+            "cached_rows": [*(20_000 + 300 * i for i in range(7)), None],
+            "rejected_by": ["nothing"] * 7 + ["share of snapshots whose book is locked or crossed: 0.2"],
         }
     )
     history = [
@@ -149,7 +149,7 @@ def sections() -> list[Section]:
     )
     return [
         Section(
-            title="Data quality",
+            title="Market data",
             text="Each day against the instrument's thresholds; a failing day is left out below.",
             figures=[figures.quality_figure(days)],
             tables=[("Days", days)],
