@@ -5,7 +5,7 @@ from datetime import date
 from pathlib import Path
 
 from alpha_core.errors import InputError
-from alpha_pipeline.ingest.dbn_file import MBP10, DbnFile
+from alpha_pipeline.ingest.dbn_file import KINDS, MBO, DbnFile
 from alpha_pipeline.ingest.raw import FileName
 from alpha_pipeline.instrument import InstrumentSpec, symbol_of
 
@@ -14,8 +14,8 @@ class DbnSource:
     """DBN files, one UTC day each.
 
     Two forms of names: `<symbol>-<date>[.<schema>].dbn[.zst]`, and the vendor's
-    `<dataset>-<date>[.<schema>][.<symbol>].dbn[.zst]` with a lower-case dataset such as `glbx-mdp3`, where
-    the symbol may lie in the content only. Dates are 2023-12-25 or 20231225.
+    `[<note>-]<dataset>-<date>[.<schema>][.<symbol>].dbn[.zst]` with a lower-case dataset such as `glbx-mdp3`,
+    where the symbol may lie in the content only. Dates are 2023-12-25 or 20231225.
     """
 
     NAME = re.compile(
@@ -23,7 +23,7 @@ class DbnSource:
         r"(?P<rest>(?:\..+)?)\.dbn(?:\.zst)?",
         re.DOTALL,
     )
-    DATASET = re.compile(r"[a-z]{4,5}-[a-z0-9]+(?:-[a-z0-9]+)?")
+    DATASET = re.compile(r"(?:.+-)?[a-z]{4,5}-[a-z0-9]+(?:-[a-z0-9]+)?")
     SCHEMAS = re.compile(
         r"mbo|mbp-\d+|tbbo|tcbbo|trades|(?:c|)bbo-\d+[sm]|cmbp-1|ohlcv-\d+[smhd]|definition|statistics|status|imbalance"
     )
@@ -47,7 +47,8 @@ class DbnSource:
             day=day,
             until=match["until"],
             symbol=symbol_of(symbol) if told else None,
-            usable=schema in (None, MBP10.schema),
+            usable=schema is None or schema in {kind.schema for kind in KINDS},
+            orders=schema == MBO.schema,
         )
 
     def belongs(self, path: Path, spec: InstrumentSpec) -> bool:

@@ -6,6 +6,7 @@ skipped here.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,23 +47,26 @@ class RecordWalk:
     """Finds the records of one kind in consecutive pieces of a file's body.
 
     Attributes:
-        kind: what is looked for.
+        kind: what is looked for; None until a record of one of the kinds was met, when there are several.
         position: offset in the decompressed stream of the first byte not yet walked.
         read: records met so far, of all types.
         skipped: records of other types met so far, by name.
         mappings: bytes of the symbol-mapping records met so far.
     """
 
-    def __init__(self, path: Path, kind: RecordKind, position: int) -> None:
-        self.kind = kind
+    def __init__(self, path: Path, kinds: Sequence[RecordKind], position: int) -> None:
+        self.kind = kinds[0] if len(kinds) == 1 else None
         self.position = position
         self.read = 0
         self.skipped: Counter[str] = Counter()
         self.mappings: list[bytes] = []
         self._path = path
+        self._kinds = kinds
 
     def records(self, data: np.ndarray) -> tuple[np.ndarray, int]:
         """Records of the kind at the start of `data` and the bytes that all whole records there take.
+
+        There is none as long as the kind is not known.
 
         Args:
             data: [n] uint8, beginning at `position`.
@@ -70,10 +74,10 @@ class RecordWalk:
         Raises:
             InputError: the bytes are no sequence of records.
         """
-        uniform = _uniform(data, self.kind)
+        uniform = None if self.kind is None else _uniform(data, self.kind)
         if uniform is None:
             starts, used = self._walk(data)
-            records = _gather(data, starts, self.kind.dtype)
+            records = data[:0] if self.kind is None else _gather(data, starts, self.kind.dtype)
         else:
             self.read += len(uniform)
             records, used = uniform, len(uniform) * uniform.strides[0]
@@ -86,23 +90,24 @@ class RecordWalk:
         administrative = {RTYPE_NAMES[rtype] for rtype in ADMINISTRATIVE_RTYPES}
         others = sorted(set(self.skipped) - administrative)
         if others and skipped == self.read:
+            wanted = " or ".join(kind.schema for kind in self._kinds)
             raise InputError(
-                f"{self._path} holds {skipped} records of {', '.join(others)} and none of "
-                f"{self.kind.schema}: give a file of schema {self.kind.schema}"
+                f"{self._path} holds {skipped} records of {', '.join(others)} and none of {wanted}: "
+                f"give a file of schema {wanted}"
             )
 
     def _walk(self, data: np.ndarray) -> tuple[list[int], int]:
         """Offsets of the wanted records among others, and the bytes that the whole records take."""
         raw = data.tobytes()
-        wanted = (self.kind.dtype.itemsize, self.kind.rtype)
         starts, at, size = [], 0, len(raw)
         while at + HEADER_BYTES <= size:
             length, rtype = raw[at] * LENGTH_UNIT, raw[at + 1]
-            if (length, rtype) != wanted:
+            kind = self.kind or self._settle(rtype)
+            if kind is None or rtype != kind.rtype or length != kind.dtype.itemsize:
                 self._check(length, rtype, at)
             if at + length > size:
                 break
-            if rtype == self.kind.rtype:
+            if kind is not None and rtype == kind.rtype:
                 starts.append(at)
             else:
                 self._skip(rtype, raw[at : at + length])
@@ -110,12 +115,16 @@ class RecordWalk:
             at += length
         return starts, at
 
+    def _settle(self, rtype: int) -> RecordKind | None:
+        self.kind = next((kind for kind in self._kinds if kind.rtype == rtype), None)
+        return self.kind
+
     def _check(self, length: int, rtype: int, at: int) -> None:
         if length < HEADER_BYTES:
             reason = f"a record of {length} bytes, shorter than its own header of {HEADER_BYTES}"
         elif rtype not in RTYPE_NAMES:
             reason = f"a record of the unknown type 0x{rtype:02x}"
-        elif rtype == self.kind.rtype and length not in self.kind.lengths:
+        elif self.kind is not None and rtype == self.kind.rtype and length not in self.kind.lengths:
             name = self.kind.schema.upper()
             reason = f"an {name} record of {length} bytes instead of {self.kind.dtype.itemsize}"
         else:

@@ -21,12 +21,14 @@ class FileName:
         until: last date when the file spans several days, else None.
         symbol: the symbol in the name, None when only the content tells it.
         usable: False when the name itself says that the content is of a kind which is not ingested.
+        orders: whether the name says that the content is single orders, from which books must be built.
     """
 
     day: str
     until: str | None
     symbol: str | None
     usable: bool
+    orders: bool = False
 
 
 class RawFile(Protocol):
@@ -40,6 +42,11 @@ class RawFile(Protocol):
     @property
     def version(self) -> int:
         """Version of its format."""
+        ...
+
+    @property
+    def schema(self) -> str:
+        """What its books come from: "mbp-10", "mbo", ...; files of different schemas repeat one another."""
         ...
 
     @property
@@ -59,7 +66,7 @@ class RawFile(Protocol):
 
     @property
     def skipped_by_type(self) -> Mapping[str, int]:
-        """Records met so far that are no book records, by type."""
+        """Records met so far that gave no MBP-10 record, by type."""
         ...
 
     @property

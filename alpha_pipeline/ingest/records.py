@@ -1,6 +1,7 @@
-"""Byte layout of one MBP-10 record and the constants that go with it.
+"""Byte layout of MBP-10 and MBO records and the constants that go with them.
 
-Source: Databento Binary Encoding, schema `mbp-10` (little endian, 368 bytes, DBN versions 1 to 3).
+Source: Databento Binary Encoding, schemas `mbp-10` (368 bytes) and `mbo` (56 bytes), little endian, the same in
+DBN versions 1 to 3.
 """
 
 from enum import IntFlag
@@ -40,6 +41,27 @@ MBP10_DTYPE = np.dtype(
 )
 """One record, 368 bytes; `length` counts 4-byte words, times are nanoseconds since 1970 UTC."""
 
+MBO_DTYPE = np.dtype(
+    [
+        ("length", "u1"),
+        ("rtype", "u1"),
+        ("publisher_id", "<u2"),
+        ("instrument_id", "<u4"),
+        ("ts_event", "<u8"),
+        ("order_id", "<u8"),
+        ("price", "<i8"),
+        ("size", "<u4"),
+        ("flags", "u1"),
+        ("channel_id", "u1"),
+        ("action", "S1"),
+        ("side", "S1"),
+        ("ts_recv", "<u8"),
+        ("ts_in_delta", "<i4"),
+        ("sequence", "<u4"),
+    ]
+)
+"""One order event, 56 bytes; fields as above."""
+
 RECORD_BYTES = MBP10_DTYPE.itemsize
 LENGTH_UNIT = 4
 HEADER_BYTES = 16
@@ -47,6 +69,7 @@ TS_OUT_BYTES = 8
 """Live streams may append the server's send time to every record."""
 
 RTYPE_MBP10 = 0x0A
+RTYPE_MBO = 0xA0
 RTYPE_SYMBOL_MAPPING = 0x16
 RTYPE_NAMES = {
     0x00: "trades",

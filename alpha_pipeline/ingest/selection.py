@@ -40,6 +40,7 @@ class _Survey:
     """What one file lists, and what the instrument's symbols did in it.
 
     Attributes:
+        schema: what the file's books come from.
         all: every listing of the file.
         ours: those of the instrument.
         activity: by symbol; empty unless the body was read.
@@ -47,6 +48,7 @@ class _Survey:
         records: MBP-10 records met; 0 unless the body was read.
     """
 
+    schema: str
     all: list[Listing]
     ours: list[Listing]
     requested: bool
@@ -58,7 +60,7 @@ def choose(paths: Sequence[Path], spec: InstrumentSpec, chunk_records: int) -> S
     """The instrument's symbol of the day and its listings; several symbols are settled by traded volume.
 
     Raises:
-        InputError: a file cannot be read, or lists other instruments only.
+        InputError: a file cannot be read, or lists other instruments only, or repeats what another one tells.
     """
     surveys = {path: _read_header(path, spec) for path in paths}
     symbols = {listing.symbol for survey in surveys.values() for listing in survey.ours}
@@ -66,6 +68,7 @@ def choose(paths: Sequence[Path], spec: InstrumentSpec, chunk_records: int) -> S
         surveys = {path: _read_body(path, spec, chunk_records) for path in paths}
     for path, survey in surveys.items():
         _refuse_unknown(path, survey, spec)
+    _refuse_repeats(surveys)
     return _settle(surveys)
 
 
@@ -108,6 +111,7 @@ def _read_body(path: Path, spec: InstrumentSpec, chunk_records: int) -> _Survey:
 
 def _survey(file: RawFile, spec: InstrumentSpec) -> _Survey:
     return _Survey(
+        schema=file.schema,
         all=list(file.listings),
         ours=ours(file.listings, spec),
         requested=any(spec.matches(symbol) for symbol in file.requested),
@@ -133,3 +137,16 @@ def _refuse_unknown(path: Path, survey: _Survey, spec: InstrumentSpec) -> None:
             f"{path} maps no symbol to its {survey.records} records, so that {spec.name} cannot be told from "
             "other instruments: fetch the file again with its symbol mappings"
         )
+
+
+def _refuse_repeats(surveys: Mapping[Path, _Survey]) -> None:
+    """One symbol in files of two schemas, books and the orders that make them, would count twice."""
+    seen: dict[str, tuple[Path, str]] = {}
+    for path, survey in surveys.items():
+        for symbol in sorted({listing.symbol for listing in survey.ours}):
+            other, schema = seen.setdefault(symbol, (path, survey.schema))
+            if schema != survey.schema:
+                raise InputError(
+                    f"{path} ({survey.schema}) and {other} ({schema}) both tell the day of {symbol}: "
+                    "remove one of them"
+                )

@@ -5,13 +5,13 @@ layout of MBP10_DTYPE; selection, events, segments, tables and reports are the s
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from alpha_core.errors import InputError
 from alpha_pipeline.ingest.databento import DbnSource
-from alpha_pipeline.ingest.raw import RawFile, Source
+from alpha_pipeline.ingest.raw import FileName, RawFile, Source
 from alpha_pipeline.instrument import InstrumentSpec
 
 SHOWN_FILES = 3
@@ -37,7 +37,9 @@ def discover(raw: Path, spec: InstrumentSpec) -> dict[str, list[Path]]:
     """The instrument's files below a folder, by UTC day; several files of one day in order of their names.
 
     Symbols are compared whole (`InstrumentSpec.matches`), never as parts of a name. Files whose name says
-    another schema, hidden files and files of other kinds are passed over.
+    another schema, hidden files and files of other kinds are passed over. So are files of single orders on a
+    day that also has files of books, unless both names tell a symbol and not the same one: the books that a
+    venue made come before those that would be built here, and nothing is read twice.
 
     Args:
         raw: folder, searched with its subfolders.
@@ -51,17 +53,17 @@ def discover(raw: Path, spec: InstrumentSpec) -> dict[str, list[Path]]:
     """
     if not raw.is_dir():
         raise InputError(f"{raw} is not a folder: put the files of {spec.name} there or name another folder")
-    days: dict[str, list[Path]] = defaultdict(list)
+    days: dict[str, dict[Path, FileName]] = defaultdict(dict)
     passed: list[Path] = []
     for path in _visible_files(raw):
-        day = _day_of(path, spec)
-        if day is None:
+        name = _name_of(path, spec)
+        if name is None:
             passed.append(path)
         else:
-            days[day].append(path)
+            days[name.day][path] = name
     if not days:
         raise InputError(_nothing_found(raw, spec, passed))
-    return {day: days[day] for day in sorted(days)}
+    return {day: _read_once(days[day]) for day in sorted(days)}
 
 
 def _visible_files(folder: Path) -> list[Path]:
@@ -71,7 +73,8 @@ def _visible_files(folder: Path) -> list[Path]:
     )
 
 
-def _day_of(path: Path, spec: InstrumentSpec) -> str | None:
+def _name_of(path: Path, spec: InstrumentSpec) -> FileName | None:
+    """What the name says of a file of the instrument, None for other files."""
     for source in SOURCES:
         name = source.parse(path.name)
         if name is None or not name.usable:
@@ -82,8 +85,18 @@ def _day_of(path: Path, spec: InstrumentSpec) -> str | None:
                 f"{path} spans the days {name.day} to {name.until}, must hold one UTC day: fetch it by day"
             )
         if ours:
-            return name.day
+            return name
     return None
+
+
+def _read_once(files: Mapping[Path, FileName]) -> list[Path]:
+    """The files of one day without those of orders which files of books may repeat."""
+    books = {name.symbol for name in files.values() if not name.orders}
+    return [path for path, name in files.items() if not (name.orders and _may_repeat(name.symbol, books))]
+
+
+def _may_repeat(symbol: str | None, others: Set[str | None]) -> bool:
+    return bool(others) and (symbol is None or symbol in others or None in others)
 
 
 def _nothing_found(raw: Path, spec: InstrumentSpec, passed: Sequence[Path]) -> str:

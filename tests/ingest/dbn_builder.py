@@ -79,6 +79,44 @@ def _pair(bids: Sequence[Level], asks: Sequence[Level], k: int) -> dbn.BidAskPai
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """One MBO record."""
+
+    ts: int = T0
+    ts_event: int | None = None
+    id: int = 1
+    action: str = "A"
+    side: str = "B"
+    price: int = UNDEF_PRICE
+    size: int = 0
+    flags: int = LAST
+    sequence: int = 1
+    instrument_id: int = 1
+    publisher_id: int = 1
+    ts_in_delta: int = 0
+
+    def build(self) -> dbn.MBOMsg:
+        return dbn.MBOMsg(
+            publisher_id=self.publisher_id,
+            instrument_id=self.instrument_id,
+            ts_event=self.ts if self.ts_event is None else self.ts_event,
+            order_id=self.id,
+            price=self.price,
+            size=self.size,
+            action=ACTIONS[self.action],
+            side=SIDES[self.side],
+            ts_recv=self.ts,
+            flags=self.flags,
+            channel_id=0,
+            ts_in_delta=self.ts_in_delta,
+            sequence=self.sequence,
+        )
+
+    def __bytes__(self) -> bytes:
+        return bytes(self.build())
+
+
 @dataclass(frozen=True)
 class Interval:
     """What the encoder wants of one mapping interval."""

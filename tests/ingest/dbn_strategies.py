@@ -2,6 +2,7 @@
 official encoder writes it. (Hundreds of numbers a record are more than hypothesis would draw one by one.)
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import databento_dbn as dbn
@@ -62,7 +63,7 @@ class Generator:
         found: list[object] = []
         for _ in range(count):
             if self.rng.random() < self.traits.foreign:
-                found.append(_foreign()[self.rng.integers(3)])
+                found.append(foreign()[self.rng.integers(3)])
             found.append(self.record())
         return found
 
@@ -114,7 +115,7 @@ def _one_of(rng: np.random.Generator, values: object) -> object:
     return values[int(rng.integers(len(values)))]
 
 
-def _foreign() -> list[object]:
+def foreign() -> list[object]:
     mapping = dbn.SymbolMappingMsg(
         publisher_id=1,
         instrument_id=9,
@@ -148,7 +149,11 @@ class File:
 def files(draw: st.DrawFn, most: int = 60) -> File:
     """DBN files of every version and container, with foreign records between and sometimes without their end."""
     records = Generator(draw(TRAITS), draw(st.integers(0, 2**32))).records(draw(st.integers(0, most)))
-    head = header(IDS, version=draw(st.sampled_from([1, 2, 3])))
+    return contained(draw, header(IDS, version=draw(st.sampled_from([1, 2, 3]))), records)
+
+
+def contained(draw: st.DrawFn, head: bytes, records: Sequence[object]) -> File:
+    """A file of a header and records in some container, sometimes cut."""
     whole = head + b"".join(bytes(record) for record in records)
     cut = draw(st.integers(0, min(400, len(whole) - len(head)))) if draw(st.booleans()) else 0
     body = whole[: len(whole) - cut]

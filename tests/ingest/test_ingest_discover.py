@@ -30,9 +30,13 @@ def found(raw, *symbols):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
+        ("ESH4-2023-12-25.mbo.dbn.zst", ("2023-12-25", None, "ESH4", True, True)),
+        ("glbx-mdp3-20231225.mbo.dbn.zst", ("2023-12-25", None, None, True, True)),
+        ("glbx-mdp3-20231225.mbo.ESH4.dbn.zst", ("2023-12-25", None, "ESH4", True, True)),
+        ("esh4-glbx-mdp3-20231225.mbo.dbn.zst", ("2023-12-25", None, None, True, True)),
         ("NEXOUSDT-2024-07-24.mbp-10.dbn.zst", ("2024-07-24", None, "NEXOUSDT", True)),
         ("NEXOUSDT-20240724.dbn", ("2024-07-24", None, "NEXOUSDT", True)),
-        ("ESH4-ESM4-2024-01-02.mbo.dbn.zst", ("2024-01-02", None, "ESH4-ESM4", False)),
+        ("ESH4-ESM4-2024-01-02.mbo.dbn.zst", ("2024-01-02", None, "ESH4-ESM4", True, True)),
         ("BRK.A-2024-01-02.mbp-10.dbn.zst", ("2024-01-02", None, "BRK.A", True)),
         ("ES%2Ec%2E0-2024-01-02.mbp-10.dbn.zst", ("2024-01-02", None, "ES.c.0", True)),
         ("glbx-mdp3-20231225.mbp-10.dbn.zst", ("2023-12-25", None, None, True)),
@@ -44,8 +48,9 @@ def found(raw, *symbols):
     ],
 )
 def test_names_are_understood(name, expected):
-    day, until, symbol, usable = expected
-    assert DbnSource().parse(name) == FileName(day=day, until=until, symbol=symbol, usable=usable)
+    day, until, symbol, usable, *orders = expected
+    wanted = FileName(day=day, until=until, symbol=symbol, usable=usable, orders=orders == [True])
+    assert DbnSource().parse(name) == wanted
 
 
 @pytest.mark.parametrize(
@@ -72,7 +77,7 @@ def test_days_in_order_and_all_files_of_a_day(tmp_path):
         "job-7/A-2024-01-04.mbp-10.dbn",
         ".hidden/A-2024-01-05.mbp-10.dbn",
         "A-2024-01-06.mbp-10.dbn.zst.part",
-        "A-2024-01-07.mbo.dbn.zst",
+        "A-2024-01-07.mbp-1.dbn.zst",
         "notes.txt",
     )
     days = found(tmp_path, "A")
@@ -102,6 +107,23 @@ def test_symbol_in_path_is_found_under_its_safe_name(tmp_path, symbol):
 def test_roots_stand_for_their_contracts(tmp_path):
     touch(tmp_path, "ESH4-2024-01-02.mbp-10.dbn.zst", "ESM4-2024-01-02.mbp-10.dbn.zst")
     assert len(found(tmp_path, "ES")["2024-01-02"]) == 2
+
+
+def test_mbo_files_are_used_where_the_day_has_no_books(tmp_path):
+    """What an MBO file tells is not told twice; what only it tells is not left out."""
+    touch(tmp_path, "ESH4-2024-01-02.mbo.dbn.zst", "ESH4-2024-01-02.mbp-10.dbn.zst")
+    touch(tmp_path, "ESH4-2024-01-03.mbo.dbn.zst", "ESM4-2024-01-03.mbp-10.dbn.zst")
+    touch(tmp_path, "ESH4-2024-01-04.mbo.dbn.zst", "ESM4-2024-01-04.mbo.dbn.zst")
+    write(tmp_path / "glbx-mdp3-20240105.mbp-10.dbn.zst", head=header({"ESH4": 1}))
+    touch(tmp_path, "ESH4-2024-01-05.mbo.dbn.zst", "ESH4-2024-01-06.mbp-10.dbn.zst")
+    write(tmp_path / "esh4-glbx-mdp3-20240106.mbo.dbn.zst", head=header({"ESH4": 1}, schema=dbn.Schema.MBO))
+    assert found(tmp_path, "ES") == {
+        "2024-01-02": ["ESH4-2024-01-02.mbp-10.dbn.zst"],
+        "2024-01-03": ["ESH4-2024-01-03.mbo.dbn.zst", "ESM4-2024-01-03.mbp-10.dbn.zst"],
+        "2024-01-04": ["ESH4-2024-01-04.mbo.dbn.zst", "ESM4-2024-01-04.mbo.dbn.zst"],
+        "2024-01-05": ["glbx-mdp3-20240105.mbp-10.dbn.zst"],
+        "2024-01-06": ["ESH4-2024-01-06.mbp-10.dbn.zst"],
+    }
 
 
 def test_vendor_names_tell_their_symbols_inside(tmp_path):

@@ -2,9 +2,18 @@
 
 import databento_dbn as dbn
 import numpy as np
-from dbn_builder import Msg
+from dbn_builder import Msg, Order
 
-from alpha_pipeline.ingest.records import MBP10_DTYPE, RECORD_BYTES, RTYPE_NAMES, codes, take, words
+from alpha_pipeline.ingest.records import (
+    MBO_DTYPE,
+    MBP10_DTYPE,
+    RECORD_BYTES,
+    RTYPE_MBO,
+    RTYPE_NAMES,
+    codes,
+    take,
+    words,
+)
 
 
 def test_layout_is_the_official_one():
@@ -17,6 +26,16 @@ def test_layout_is_the_official_one():
     for level in range(10):
         for name in MBP10_DTYPE["levels"].base.names:
             assert record["levels"][0, level][name] == theirs[f"{name}_{level:02d}"][0]
+
+
+def test_layout_of_an_order_is_the_official_one():
+    sent = Order(action="M", side="A", price=-7, size=3, sequence=9, id=2**64 - 1, ts_in_delta=-5, flags=0x82)
+    record = np.frombuffer(bytes(sent), MBO_DTYPE)
+    official = np.dtype(dbn.MBOMsg._dtypes)
+    assert MBO_DTYPE.itemsize == official.itemsize == dbn.MBOMsg.size_hint == 56
+    assert MBO_DTYPE.names == official.names
+    assert record.tolist() == np.frombuffer(bytes(sent), official).tolist()
+    assert (record["length"], record["rtype"], record["order_id"]) == (14, RTYPE_MBO, 2**64 - 1)
 
 
 def test_every_official_record_type_has_a_name():
