@@ -8,6 +8,7 @@ force, and an attempt folder that nothing points at; a publication removes such 
 that was in force before stays until the next publication, for readers that still hold it open by name.
 """
 
+import contextlib
 import json
 import os
 import secrets
@@ -130,6 +131,29 @@ class ArtifactStore:
         write_atomically(parent / _POINTER, json.dumps(pointer, indent=1).encode())
         _forget_old(parent, pointer, superseded=before.get("previous"))
         return self.get(parent.parent.name, parent.name)
+
+    def withdraw(self, stage: str, partition: str = WHOLE) -> None:
+        """Take an artifact out of force, as if it had never been published; its files stay until collected."""
+        (self.root / stage / partition / _POINTER).unlink(missing_ok=True)
+
+    def leftovers(self, min_age_s: float) -> list[Path]:
+        """Attempt folders that no pointer names as in force and that nobody wrote to for that many seconds."""
+        found = []
+        for folder in sorted(self.root.glob("*/*/attempt-*")):
+            pointer = _read_pointer(folder.parent / _POINTER) or {}
+            young = time.time() - _last_write(folder) < min_age_s
+            if folder.name != pointer.get("attempt") and not young:
+                found.append(folder)
+        return found
+
+
+def _last_write(folder: Path) -> float:
+    """When a folder or anything in it was last written, in seconds since 1970."""
+    times = [folder.stat().st_mtime]
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            times.append(path.stat().st_mtime)
+    return max(times)
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -12,13 +12,17 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from alpha_core.errors import AlphaError
+from alpha_pipeline import cli_cache
 from alpha_pipeline.paths import Workspace
+
+if TYPE_CHECKING:
+    from alpha_pipeline.run import Standings
 
 EXIT_ERROR, EXIT_FAIL_VERDICT = 1, 3
 
@@ -27,6 +31,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.add_typer(cli_cache.app, name="cache")
 console = Console(stderr=True, highlight=False)
 
 
@@ -96,17 +101,62 @@ def simulate(
 
 
 @app.command()
+def build(
+    instrument: Annotated[str, typer.Option(help="Name of a file in instruments/, without .toml.")] = "demo",
+    raw: Annotated[Path | None, typer.Option(help="Folder with raw files.")] = None,
+    day: Annotated[list[str] | None, typer.Option(help="Only this day; may be repeated.")] = None,
+    processes: Annotated[
+        int | None, typer.Option(help="Days at a time; what cores and free memory allow if not given.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be built, and why.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> None:
+    """Build exactly the stale days: from raw files to the feature cache, several days at a time."""
+    from alpha_pipeline.run import DAY_STAGES, run_market, standings_of
+
+    if dry_run:
+        _tell(
+            standings_of(instrument, Workspace.locate(), raw=raw, stages=DAY_STAGES, only=day or ()), as_json
+        )
+        return
+    outcome = run_market(
+        instrument,
+        Workspace.locate(),
+        raw=raw,
+        until=DAY_STAGES[-1].name,
+        say=_say,
+        only=day or (),
+        processes=processes,
+    )
+    print(json.dumps(outcome.to_dict(), indent=1) if as_json else outcome.text())
+    raise typer.Exit(outcome.exit_code)
+
+
+@app.command()
 def status(
     instrument: Annotated[str, typer.Option(help="Name of a file in instruments/, without .toml.")] = "demo",
     raw: Annotated[Path | None, typer.Option(help="Folder with raw files.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
-    """Say which artifacts are stale, and why. Runs nothing."""
-    from alpha_pipeline.run import stale_of
+    """Say which artifacts are stale and why, what follows from them, and which days are kept out. Runs nothing."""
+    from alpha_pipeline.run import standings_of
 
-    stale = stale_of(instrument, Workspace.locate(), raw=raw)
-    for entry in stale:
+    _tell(standings_of(instrument, Workspace.locate(), raw=raw), as_json)
+
+
+def _tell(standings: "Standings", as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(dataclasses.asdict(standings), indent=1))
+        return
+    for entry in standings.stale:
         print(f"{entry.stage} {entry.partition}: {'; '.join(entry.reasons)}")
-    if not stale:
+    for name in standings.later:
+        print(f"{name}: up to date, stale once the above is rebuilt")
+    for day, reason in standings.rejected.items():
+        print(f"{day}: {reason}")
+    if not standings.stale:
         print("everything is up to date")
 
 

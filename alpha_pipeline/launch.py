@@ -7,27 +7,38 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import as_completed
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
 from alpha_core.errors import DataError
-from alpha_pipeline.artifacts import WHOLE
+from alpha_pipeline.artifacts import WHOLE, ArtifactStore
 from alpha_pipeline.assets.factory import PIPELINE_RUN_TAG
+from alpha_pipeline.config import load
 from alpha_pipeline.definitions import build_defs
 from alpha_pipeline.launched import Launched
 from alpha_pipeline.partitions import day_partitions
 from alpha_pipeline.paths import Workspace
 from alpha_pipeline.plan import Stale, rejection, stale_day, stale_whole, standing
 from alpha_pipeline.sqlite import cheap_commits
+from alpha_pipeline.stages import STAGES
 from alpha_pipeline.stages.base import Days, Scope, Stage
+from alpha_pipeline.workers import worker_pool
 
 _QUIET = {"loggers": {"progress": {}}}
 
 
 def launch(
-    scope: Scope, workspace: Workspace, stages: Sequence[Stage], say: Callable[[str], None]
+    scope: Scope,
+    workspace: Workspace,
+    stages: Sequence[Stage],
+    days: Sequence[str],
+    say: Callable[[str], None],
+    processes: int = 1,
 ) -> Launched:
     """Bring the given stages up to date: day by day, then the undivided ones in one run.
 
@@ -37,27 +48,90 @@ def launch(
         scope: the market.
         workspace: holds the Dagster instance.
         stages: which, upstream first.
+        days: which days of the per-day stages.
         say: receives lines for people.
+        processes: days that are worked on at a time.
     """
     started, done = time.monotonic(), Launched()
     with cheap_commits(), _stoppable(say), _instance(workspace) as instance:
-        runner = _Runner(scope, workspace, instance, say, done)
-        days = sorted(scope.raw_files)
-        instance.add_dynamic_partitions(day_partitions(scope.config.name).name or "", days)
-        for number, day in enumerate(days, start=1):
-            runner.bring_up_to_date(
-                [s for s in stages if s.per_day],
-                stale_day(stages, scope, day),
-                day,
-                f"{number}/{len(days)} {day}",
-            )
+        runner = _Runner(scope, workspace, instance, _run_tags(), done)
+        instance.add_dynamic_partitions(day_partitions(scope.config.name).name or "", sorted(scope.raw_files))
+        _bring_days(runner, [s for s in stages if s.per_day], days, say, processes)
         whole = [s for s in stages if not s.per_day]
         if whole:
             _refuse_without_days(done, days)
             scope.days(Days.IN_SAMPLE)
-            runner.bring_up_to_date(whole, stale_whole(stages, scope), WHOLE, "research")
+            say(runner.bring_up_to_date(whole, stale_whole(stages, scope), WHOLE, "research"))
     done.seconds = time.monotonic() - started
     return done
+
+
+def _run_tags() -> dict[str, str]:
+    """What all runs of one launch have in common."""
+    return {PIPELINE_RUN_TAG: time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(2)}
+
+
+def _bring_days(
+    runner: "_Runner",
+    stages: Sequence[Stage],
+    days: Sequence[str],
+    say: Callable[[str], None],
+    processes: int,
+) -> None:
+    """Fresh days are only told; stale ones run here, or side by side in processes of their own."""
+    stale = {day: stale_day(stages, runner.scope, day) for day in days}
+    labels = {day: f"{number}/{len(days)} {day}" for number, day in enumerate(days, start=1)}
+    busy = [day for day in days if stale[day]]
+    if min(processes, len(busy)) <= 1:
+        for day in days:
+            say(runner.bring_up_to_date(stages, stale[day], day, labels[day]))
+        return
+    for day in days:
+        if not stale[day]:
+            say(runner.bring_up_to_date(stages, [], day, labels[day]))
+    names = tuple(stage.name for stage in stages)
+    root, raw, tags = runner.workspace.root, runner.scope.raw, tuple(runner.tags.items())
+    with worker_pool(min(processes, len(busy))) as pool:
+        tasks = [
+            pool.submit(_bring_day, root, runner.scope.config.name, raw, tags, names, day, labels[day])
+            for day in busy
+        ]
+        for task in as_completed(tasks):
+            part, line = task.result()
+            runner.done.add(part)
+            say(line)
+
+
+def _bring_day(
+    root: Path,
+    instrument: str,
+    raw: Path,
+    tags: tuple[tuple[str, str], ...],
+    names: tuple[str, ...],
+    day: str,
+    label: str,
+) -> tuple[Launched, str]:
+    """One day in a worker: what came of it, and the line for people."""
+    runner = _standing_runner(root, instrument, raw, tags)
+    runner.done = Launched()
+    stages = [stage for stage in STAGES if stage.name in names]
+    line = runner.bring_up_to_date(stages, stale_day(stages, runner.scope, day), day, label)
+    return runner.done, line
+
+
+@cache
+def _standing_runner(root: Path, instrument: str, raw: Path, tags: tuple[tuple[str, str], ...]) -> "_Runner":
+    """What a worker keeps from day to day; it lasts as long as its process."""
+    workspace, standing_contexts = Workspace(root), ExitStack()
+    standing_contexts.enter_context(cheap_commits())
+    instance = standing_contexts.enter_context(_instance(workspace))
+    config = load(instrument, workspace)
+    scope = Scope(
+        config=config, store=ArtifactStore(workspace.store(instrument)), raw=raw, report=lambda _: None
+    )
+    runner = _Runner(scope, workspace, instance, dict(tags), Launched())
+    runner.contexts = standing_contexts
+    return runner
 
 
 def _refuse_without_days(done: Launched, days: Sequence[str]) -> None:
@@ -73,23 +147,29 @@ class _Runner:
         scope: Scope,
         workspace: Workspace,
         instance: dg.DagsterInstance,
-        say: Callable[[str], None],
+        tags: dict[str, str],
         done: Launched,
     ) -> None:
-        self.scope, self.instance, self.say, self.done = scope, instance, say, done
+        self.scope, self.workspace, self.instance, self.tags, self.done = (
+            scope,
+            workspace,
+            instance,
+            tags,
+            done,
+        )
         defs = build_defs(workspace, [scope.config.name], {scope.config.name: scope.raw})
         self.job = defs.resolve_implicit_global_asset_job_def()
-        self.tags = {PIPELINE_RUN_TAG: time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(2)}
+        self.contexts = ExitStack()
 
     def bring_up_to_date(
         self, stages: Sequence[Stage], stale: Sequence[Stale], partition: str, label: str
-    ) -> None:
+    ) -> str:
+        """Run what is stale of a partition; returns the line that tells people what came of it."""
         names = [s.stage for s in stale]
         now = standing(stages, self.scope, partition, stale)
         self.done.note(partition, now.fresh, now.rejection)
         if not stale:
-            self.say(f"{label}: {self.done.failed.get(partition, 'up to date')}")
-            return
+            return f"{label}: {self.done.failed.get(partition, 'up to date')}"
         started = time.monotonic()
         result = self._execute(names, partition)
         if _interrupted(result):
@@ -97,10 +177,9 @@ class _Runner:
         built = _materialized(result)
         self.done.built += [(name, partition) for name in built]
         if result.success:
-            self.say(f"{label}: built {', '.join(built)} in {time.monotonic() - started:.1f} s")
-        else:
-            self.done.failed[partition] = rejection(built, self.scope, partition) or _reason(result)
-            self.say(f"{label}: FAILED, {self.done.failed[partition]}")
+            return f"{label}: built {', '.join(built)} in {time.monotonic() - started:.1f} s"
+        self.done.failed[partition] = rejection(built, self.scope, partition) or _reason(result)
+        return f"{label}: FAILED, {self.done.failed[partition]}"
 
     def _execute(self, names: Sequence[str], partition: str) -> dg.ExecuteInProcessResult:
         return self.job.execute_in_process(

@@ -25,3 +25,9 @@ class Launched:
         self.fresh += [(name, partition) for name in fresh]
         if rejection is not None:
             self.failed[partition] = rejection
+
+    def add(self, other: "Launched") -> None:
+        """Enter what another process did with partitions of its own."""
+        self.built += other.built
+        self.fresh += other.fresh
+        self.failed |= other.failed

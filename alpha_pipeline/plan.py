@@ -102,4 +102,5 @@ def _reasons(stage: Stage, scope: Scope, partition: str) -> list[str]:
         required = required_stamp(stage, scope, partition)
     except DataError as error:
         return [str(error)]
-    return differences(stored.stamp if stored else None, required)
+    damage = stage.damage(stored.path) if stored else None
+    return [*([damage] if damage else []), *differences(stored.stamp if stored else None, required)]

@@ -17,6 +17,10 @@ from alpha_pipeline.stages import STAGES
 from alpha_pipeline.stages.base import Scope, Stage
 from alpha_pipeline.stages.oos_gate import VERDICT_FILE
 from alpha_pipeline.stages.report import FILE as REPORT_FILE
+from alpha_pipeline.workers import worker_count
+
+DAY_STAGES: tuple[Stage, ...] = tuple(stage for stage in STAGES if stage.per_day)
+"""From raw files to the feature cache, one day at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +81,8 @@ def run_market(
     raw: Path | None,
     until: str | None,
     say: Callable[[str], None],
+    only: Sequence[str] = (),
+    processes: int | None = 1,
 ) -> RunOutcome:
     """Bring an instrument's stages up to date and read its verdict.
 
@@ -86,15 +92,18 @@ def run_market(
         raw: folder of raw files, None for the default one.
         until: last stage to run, None for all.
         say: receives lines of progress.
+        only: days of the per-day stages, all when empty.
+        processes: days that are worked on at a time, None for what cores and memory allow.
 
     Raises:
         AlphaError: the input or the configuration cannot serve; in one sentence.
     """
+    worker_count(processes, 1)  # tells a wrong number before anything is done
     scope = scope_of(instrument, workspace, raw=raw, say=say)
     if scope.config.simulator is not None and raw is None:
         ensure_market(scope.config, scope.raw, say=say)
     stages = _until(until)
-    done = _launch_if_stale(scope, workspace, stages, say)
+    done = _launch_if_stale(scope, workspace, stages, _chosen(scope, only), processes, say)
     reached = any(stage.name == "oos_gate" for stage in stages)
     broken = WHOLE in done.failed
     if not reached or broken:
@@ -127,11 +136,52 @@ def scope_of(
     return Scope(config=config, store=ArtifactStore(workspace.store(instrument)), raw=folder, report=say)
 
 
-def stale_of(instrument: str, workspace: Workspace, *, raw: Path | None) -> list[Stale]:
-    """Everything that `alpha run` would rebuild now."""
+@dataclass(frozen=True, kw_only=True)
+class Standings:
+    """What `alpha status` tells.
+
+    Attributes:
+        stale: everything that `alpha run` would rebuild now.
+        later: undivided stages that read what is stale, and so become stale once it is rebuilt.
+        rejected: day to the sentence that says why it is not built on.
+    """
+
+    stale: list[Stale]
+    later: list[str]
+    rejected: dict[str, str]
+
+
+def standings_of(
+    instrument: str,
+    workspace: Workspace,
+    *,
+    raw: Path | None,
+    stages: Sequence[Stage] = STAGES,
+    only: Sequence[str] = (),
+) -> Standings:
+    """What is stale, what will be, and what is kept out; runs nothing."""
     scope = scope_of(instrument, workspace, raw=raw)
-    found = [entry for day in sorted(scope.raw_files) for entry in stale_day(STAGES, scope, day)]
-    return found + stale_whole(STAGES, scope)
+    by_day = [stage for stage in stages if stage.per_day]
+    whole = [stage for stage in stages if not stage.per_day]
+    stale, rejected = list[Stale](), dict[str, str]()
+    for day in _chosen(scope, only):
+        entries = stale_day(stages, scope, day)
+        reason = standing(by_day, scope, day, entries).rejection
+        stale += entries
+        if reason is not None:
+            rejected[day] = reason
+    undivided = stale_whole(stages, scope) if whole else []
+    return Standings(stale=stale + undivided, later=_later(whole, stale + undivided), rejected=rejected)
+
+
+def _later(whole: Sequence[Stage], stale: Sequence[Stale]) -> list[str]:
+    """Names of the undivided stages that are fresh and read, directly or through others, what is stale."""
+    moved = {entry.stage for entry in stale}
+    known = set(moved)
+    for stage in whole:
+        if any(edge.content and edge.stage in moved for edge in stage.upstream):
+            moved.add(stage.name)
+    return [stage.name for stage in whole if stage.name in moved - known]
 
 
 def ensure_market(config: PipelineConfig, folder: Path, *, say: Callable[[str], None]) -> list[Path]:
@@ -178,18 +228,35 @@ def _until(name: str | None) -> list[Stage]:
     return list(STAGES[: names.index(name) + 1])
 
 
+def _chosen(scope: Scope, only: Sequence[str]) -> list[str]:
+    """The days to work on, oldest first."""
+    days = sorted(scope.raw_files)
+    unknown = [day for day in only if day not in days]
+    if unknown:
+        raise ConfigError(
+            f"--day was {', '.join(unknown)}, must be one of the {len(days)} days in {scope.raw} "
+            f"({days[0]} to {days[-1]})"
+        )
+    return [day for day in days if not only or day in only]
+
+
 def _launch_if_stale(
-    scope: Scope, workspace: Workspace, stages: Sequence[Stage], say: Callable[[str], None]
+    scope: Scope,
+    workspace: Workspace,
+    stages: Sequence[Stage],
+    days: Sequence[str],
+    processes: int | None,
+    say: Callable[[str], None],
 ) -> Launched:
     """Ask the stamps first: an answer of `all up to date` needs no orchestrator to be loaded."""
-    days, done = sorted(scope.raw_files), Launched()
+    done = Launched()
     say(f"{scope.config.name}: {len(days)} days in {scope.raw}")
     by_day, whole = [s for s in stages if s.per_day], [s for s in stages if not s.per_day]
-    stale = [entry for day in days for entry in stale_day(stages, scope, day)]
+    stale = [day for day in days if stale_day(stages, scope, day)]
     if stale or (whole and stale_whole(whole, scope)):
         from alpha_pipeline.launch import launch
 
-        return launch(scope, workspace, stages, say)
+        return launch(scope, workspace, stages, days, say, worker_count(processes, max(1, len(stale))))
     for partition, part in [*((day, by_day) for day in days), (WHOLE, whole)]:
         now = standing(part, scope, partition, ())
         done.note(partition, now.fresh, now.rejection)

@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 
 from alpha_core.errors import AlphaError
+from alpha_pipeline.digests import is_settled
 from alpha_pipeline.partitions import day_partitions
 from alpha_pipeline.plan import Stale, stale_day
 from alpha_pipeline.provenance import digest_json
@@ -15,6 +16,7 @@ from alpha_pipeline.stages import STAGES
 from alpha_pipeline.stages.base import Scope
 
 _INTERVAL_SECONDS = 60
+_QUIET_SECONDS = 10.0  # a file written to more recently may not be whole yet: its day waits for a later tick
 _LONGEST_RUN = timedelta(hours=1)  # an older unfinished run was killed: nothing else ever closes it
 _PARTITION_TAG, _RUN_KEY_TAG = "dagster/partition", "dagster/run_key"
 _UNFINISHED = [
@@ -42,9 +44,9 @@ def new_files(instrument: str, job: Any) -> dg.SensorDefinition:
         except AlphaError as error:
             return dg.SkipReason(str(error))
         known = set(context.instance.get_dynamic_partitions(day_partitions(instrument).name or ""))
-        fresh = [day for day in days if day not in known]
+        fresh = [day for day in days if day not in known and _is_whole(scope, day)]
         if not fresh:
-            return dg.SkipReason(f"no new day among the {len(days)} in {scope.raw}")
+            return dg.SkipReason(f"no new day among the {len(days)} in {scope.raw}, or still being written")
         return dg.SensorResult(
             dynamic_partitions_requests=[day_partitions(instrument).build_add_request(fresh)],
             run_requests=list(_stale_requests(scope, fresh)),
@@ -75,12 +77,17 @@ def stale_versions(instrument: str, job: Any) -> dg.SensorDefinition:
         busy = _days_under_way(context.instance, instrument)
         requests = [
             request
-            for request in _stale_requests(scope, [day for day in days if day not in busy])
+            for request in _stale_requests(scope, [d for d in days if d not in busy and _is_whole(scope, d)])
             if not _asked_before(context.instance, request)
         ]
         return dg.SensorResult(run_requests=requests) if requests else dg.SkipReason("nothing new is stale")
 
     return sensor
+
+
+def _is_whole(scope: Scope, day: str) -> bool:
+    """Whether nobody has written to the day's files for a while, whatever modification time they claim."""
+    return all(is_settled(path, _QUIET_SECONDS) for path in scope.raw_files[day])
 
 
 def _stale_requests(scope: Scope, days: Sequence[str]) -> Iterator[dg.RunRequest]:

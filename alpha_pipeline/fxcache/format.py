@@ -26,7 +26,7 @@ a bar says (high, low, volume, notional, number of trades, signed volume)."""
 TIMESTAMP = pa.timestamp("ns", tz="UTC")
 TIMES = ("ts", "ts_event")
 DIGEST_BYTES = 16
-REBUILD = "delete it and run `alpha run`"
+REBUILD = "run `alpha cache verify --withdraw` and `alpha build`"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -282,6 +282,14 @@ def _view_of(version: int) -> View:
     return READERS.get(version, newest) if version == layout.FXCACHE_VERSION else READERS[version]
 
 
+def read_info(path: Path) -> CacheInfo:
+    """What a file says of itself, without its data. Raises InputError as `open_day`."""
+    mapped, reader = _map(path)
+    version, header = _header(path, reader.schema)
+    notes = () if version == layout.FXCACHE_VERSION else (f"format version {version}",)
+    return CacheInfo(path=path, version=version, size_bytes=mapped.size, header=header, degraded=notes)
+
+
 def read_header(path: Path) -> tuple[int, Header]:
     """Format version and header of a file, without its data. Raises InputError as `open_day`."""
     _, reader = _map(path)

@@ -1,12 +1,9 @@
 """Walk-forward folds, each fitted from nothing on its own rows, side by side in processes of their own."""
 
 import os
-import threading
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 
 from alpha_core.market.config import FillMode
@@ -19,6 +16,7 @@ from alpha_pipeline.research.fitting import backtest_on, fit_everything, kill_ch
 from alpha_pipeline.research.rows import join
 from alpha_pipeline.results import Check
 from alpha_pipeline.threads import use_threads
+from alpha_pipeline.workers import worker_pool
 
 _BLOCK, _RESAMPLES = 500, 200
 
@@ -68,24 +66,11 @@ def run_folds(tasks: Sequence[FoldTask], report: Callable[[str], None]) -> list[
     workers = 1 if on_device else min(len(tasks), os.cpu_count() or 1)
     if workers == 1:
         return [_told(run_fold(task), len(tasks), report) for task in tasks]
-    with ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=_end_with, initargs=(os.getpid(),)
-    ) as pool:
+    with worker_pool(workers) as pool:
         futures = [pool.submit(run_fold, task) for task in tasks]
         for done in as_completed(futures):
             _told(done.result(), len(tasks), report)
         return [future.result() for future in futures]
-
-
-def _end_with(parent: int) -> None:
-    """End this worker when the process that started it is gone, however it ended."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def run_fold(task: FoldTask) -> FoldOutcome:

@@ -13,8 +13,9 @@ from filelock import FileLock
 from alpha_core.errors import DataError
 from alpha_pipeline.artifacts import WHOLE, Artifact, ArtifactStore
 from alpha_pipeline.config import PipelineConfig
+from alpha_pipeline.digests import DigestIndex
 from alpha_pipeline.evaluation.splits import in_sample_oos
-from alpha_pipeline.provenance import Stamp, canonical_json, digest_file, digest_json
+from alpha_pipeline.provenance import Stamp, canonical_json, digest_json
 from alpha_pipeline.results import StageResult
 from alpha_pipeline.stages.checks import completed
 from alpha_pipeline.threads import use_threads
@@ -69,9 +70,13 @@ class Scope:
 
         return discover(self.raw, self.config.instrument)
 
+    @cached_property
+    def _digests(self) -> DigestIndex:
+        return DigestIndex(self.store.root / "raw_digests.json")
+
     def raw_digests(self, day: str) -> dict[str, str]:
         """Content digest of each raw file of a day; names and times do not count."""
-        return {f"raw/{i}": digest_file(p) for i, p in enumerate(self.raw_files.get(day, []))}
+        return {f"raw/{i}": self._digests.digest(p) for i, p in enumerate(self.raw_files.get(day, []))}
 
     def usable_days(self) -> list[str]:
         """Days that have raw files and a cache with rows and that no check rejected, oldest first.
@@ -149,6 +154,8 @@ class Stage:
         settings: the part of the configuration it reads.
         run: the one function.
         checks: names of the checks that `run` returns, with True for those that stop what lies downstream.
+        damage: looks at a published folder and says in a sentence what is broken there, None when nothing is; has
+            to be quick, since every question about staleness asks it.
     """
 
     name: str
@@ -161,6 +168,7 @@ class Stage:
     settings: Callable[[PipelineConfig], Any]
     run: Callable[[StageContext], StageResult]
     checks: Mapping[str, bool] = field(default_factory=dict)
+    damage: Callable[[Path], str | None] = field(default=lambda _: None)
 
 
 def required_stamp(stage: Stage, scope: Scope, partition: str) -> Stamp:

@@ -28,6 +28,7 @@ _FRAME = (
     "alpha_pipeline.stages.checks",
     "alpha_pipeline.stages.code",
     "alpha_pipeline.threads",
+    "alpha_pipeline.workers",
 )
 
 

@@ -17,7 +17,7 @@ from alpha_pipeline.evaluation.criteria import all_criteria
 from alpha_pipeline.evaluation.verdict import read_verdict
 from alpha_pipeline.launched import Launched
 from alpha_pipeline.paths import Workspace
-from alpha_pipeline.run import RunOutcome, run_market, stale_of
+from alpha_pipeline.run import RunOutcome, run_market, standings_of
 from alpha_pipeline.stages import STAGES
 from alpha_pipeline.tracking import default_uri
 
@@ -171,7 +171,7 @@ def test_looks_are_counted_once(store):
 
 def test_second_run_finds_everything_up_to_date(first):
     workspace, told, done = first
-    assert stale_of(NAME, workspace, raw=None) == []
+    assert standings_of(NAME, workspace, raw=None).stale == []
     again = alpha(workspace, "run", "--json")
     second = json.loads(again.stdout)
     assert again.returncode == done.returncode

@@ -12,7 +12,7 @@ from alpha_core.errors import DataError
 from alpha_pipeline.artifacts import ArtifactStore
 from alpha_pipeline.fxcache import format as layout
 from alpha_pipeline.plan import stale_day, stale_whole, standing
-from alpha_pipeline.run import stale_of
+from alpha_pipeline.run import standings_of
 from alpha_pipeline.stages import STAGES, mbp10_snapshots
 from alpha_pipeline.stages.base import Days, Scope, execute
 
@@ -22,13 +22,13 @@ FITTED = ["random_baseline", "perception_model", "execution_policy", "backtest_g
 def stale(workspace):
     """Stage names by partition, of everything that is stale."""
     found = {}
-    for entry in stale_of(tiny_market.NAME, workspace, raw=None):
+    for entry in standings_of(tiny_market.NAME, workspace, raw=None).stale:
         found.setdefault(entry.partition, []).append(entry.stage)
     return found
 
 
 def reasons(workspace, stage, partition):
-    entries = stale_of(tiny_market.NAME, workspace, raw=None)
+    entries = standings_of(tiny_market.NAME, workspace, raw=None).stale
     return next(list(e.reasons) for e in entries if (e.stage, e.partition) == (stage, partition))
 
 

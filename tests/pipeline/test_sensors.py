@@ -11,7 +11,7 @@ import tiny_market
 from dagster._utils.schedules import cron_string_iterator
 from tiny_market import DAY_STAGES, NAME, day, file_of
 
-from alpha_pipeline import sensors
+from alpha_pipeline import digests, sensors
 from alpha_pipeline.definitions import build_defs
 from alpha_pipeline.fxcache import format as layout
 from alpha_pipeline.plan import stale_day
@@ -21,6 +21,12 @@ from alpha_pipeline.stages import STAGES
 
 QUIET = {"loggers": {"progress": {}}}
 FIRST, SECOND, THIRD = (day(index) for index in range(3))
+
+
+@pytest.fixture(autouse=True)
+def files_are_old(monkeypatch):
+    """The files of these tests are seconds old; those of a desk are not."""
+    monkeypatch.setattr(sensors, "_QUIET_SECONDS", 0.0)
 
 
 class Daemon:
@@ -123,6 +129,25 @@ def test_file_with_an_old_time_is_found(empty):
     tiny_market.write_days(empty.workspace.raw(NAME), 3)
     os.utime(file_of(empty.workspace.raw(NAME), 2), (0, 0))
     assert list(asked(empty.tick("new_files"))) == [THIRD]
+
+
+def test_file_that_is_still_being_written_waits(empty, monkeypatch):
+    """Its bytes are what counts, not the time it claims: copying tools set old times at the end."""
+    monkeypatch.setattr(sensors, "_QUIET_SECONDS", 3600.0)
+    os.utime(file_of(empty.workspace.raw(NAME), 0), (0, 0))
+    tick = empty.tick("new_files")
+    assert not tick.run_requests and not tick.dynamic_partitions_requests
+    monkeypatch.setattr(sensors, "_QUIET_SECONDS", 0.0)
+    assert FIRST in [request.partition_key for request in empty.tick("new_files").run_requests]
+
+
+def test_tick_over_unchanged_files_reads_none_of_them(daemon, monkeypatch):
+    monkeypatch.setattr(digests, "SETTLED_NS", 0)
+    daemon.tick("stale_versions")
+    reads = []
+    monkeypatch.setattr(digests, "digest_file", reads.append)
+    assert not daemon.tick("stale_versions").run_requests
+    assert reads == []
 
 
 def test_folder_without_files_is_a_reason_to_skip(empty):
