@@ -42,12 +42,12 @@ class DbnFile:
         self._stream = ByteStream(path)
         try:
             self.metadata, self._rest = read_header(self._stream)
+            self.listings = header_listings(path, self.metadata)
             kinds = self._kinds()
         except BaseException:
             self._stream.close()
             raise
         self._walk = RecordWalk(path, kinds, self._stream.offset - len(self._rest))
-        self.listings = header_listings(self.metadata)
 
     def __enter__(self) -> "DbnFile":
         return self
@@ -139,7 +139,7 @@ class DbnFile:
 
     def _note_mappings(self) -> None:
         for raw in self._walk.mappings:
-            self.listings.extend(body_listings(raw, self.metadata))
+            self.listings.extend(body_listings(self.path, raw, self.metadata))
         self._walk.mappings.clear()
 
     def _kinds(self) -> tuple[RecordKind, ...]:

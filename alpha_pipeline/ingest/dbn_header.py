@@ -1,5 +1,7 @@
 """The header of a DBN file and its symbol mappings, read by the official library."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 MAGIC = b"DBN"
 FIRST_READ = 1 << 14
 MAX_HEADER_BYTES = 1 << 26
+SHOWN_REASON = 100
+MAX_INSTRUMENT_ID = 2**32 - 1
 NEVER = 2**64 - 1
 
 
@@ -56,9 +60,28 @@ def _decode(head: bytes) -> tuple["Metadata | None", str]:
 
     as_is: Any = databento_dbn.VersionUpgradePolicy.AS_IS  # the library's stub calls this member an int
     try:
-        return databento_dbn.Metadata.decode(head, as_is), ""
-    except databento_dbn.DBNError as error:
+        with _refusals():
+            return databento_dbn.Metadata.decode(head, as_is), ""
+    except _RefusedError as error:
         return None, str(error)
+
+
+class _RefusedError(Exception):
+    """The official library does not read the bytes; the text is its reason, shortened."""
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn the library's errors, and its panics on some damaged bytes, into one exception."""
+    import databento_dbn
+
+    try:
+        yield
+    except BaseException as error:
+        # a panic is a BaseException whose class cannot be imported
+        if not isinstance(error, databento_dbn.DBNError) and type(error).__name__ != "PanicException":
+            raise
+        raise _RefusedError(" ".join(str(error).split())[:SHOWN_REASON]) from error
 
 
 def _header_length(head: bytes) -> int:
@@ -69,15 +92,19 @@ def _header_length(head: bytes) -> int:
     return high
 
 
-def header_listings(metadata: "Metadata") -> list[Listing]:
-    """Symbol mappings of the header; an unresolved one (empty target) lists nothing."""
+def header_listings(path: Path, metadata: "Metadata") -> list[Listing]:
+    """Symbol mappings of the header; an unresolved one (empty target) lists nothing.
+
+    Raises:
+        InputError: an instrument id is no number.
+    """
     forward = str(metadata.stype_out) == "instrument_id"
     if not forward and str(metadata.stype_in) != "instrument_id":
         return []
     return [
         Listing(
             symbol=key if forward else entry["symbol"],
-            instrument_id=int(entry["symbol"] if forward else key),
+            instrument_id=_instrument_id(path, entry["symbol"] if forward else key),
             start_ns=_midnight_ns(entry["start_date"]),
             end_ns=_midnight_ns(entry["end_date"]),
         )
@@ -87,19 +114,40 @@ def header_listings(metadata: "Metadata") -> list[Listing]:
     ]
 
 
+def _instrument_id(path: Path, text: str) -> int:
+    if not text.isdecimal() or int(text) > MAX_INSTRUMENT_ID:
+        raise InputError(
+            f"{path} maps a symbol to the instrument id {text!r} in its header, must be a whole number up to "
+            f"{MAX_INSTRUMENT_ID}: the file is damaged, fetch it again"
+        )
+    return int(text)
+
+
 def _midnight_ns(day: date) -> int:
-    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 10**9
+    """Nanoseconds since 1970, within the format's range of times."""
+    seconds = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
+    return min(max(seconds * 10**9, 0), NEVER)
 
 
-def body_listings(raw: bytes, metadata: "Metadata") -> list[Listing]:
-    """Listings of a live stream's mapping record: the symbol asked for and the one it stands for."""
+def body_listings(path: Path, raw: bytes, metadata: "Metadata") -> list[Listing]:
+    """Listings of a live stream's mapping record: the symbol asked for and the one it stands for.
+
+    Raises:
+        InputError: the record is not one that the official library reads.
+    """
     import databento_dbn
 
-    decoder = databento_dbn.DBNDecoder(
-        has_metadata=False, ts_out=metadata.ts_out, input_version=metadata.version
-    )
-    decoder.write(raw)
-    return [listing for message in decoder.decode() for listing in _mapping_listings(message)]
+    try:
+        with _refusals():
+            decoder = databento_dbn.DBNDecoder(
+                has_metadata=False, ts_out=metadata.ts_out, input_version=metadata.version
+            )
+            decoder.write(raw)
+            return [listing for message in decoder.decode() for listing in _mapping_listings(message)]
+    except _RefusedError as error:
+        raise InputError(
+            f"{path} has a symbol-mapping record that cannot be read ({error}): the file is damaged, fetch it again"
+        ) from error
 
 
 def _mapping_listings(message: Any) -> list[Listing]:
