@@ -251,7 +251,7 @@ def test_every_flipped_data_byte_is_found_by_full(cached):
         flipped[offset] ^= 0x10
         cached.write_bytes(flipped)
         open_day(cached, "none")
-        with pytest.raises(InputError, match=rf"the checksums of {name} do not match; delete it and run"):
+        with pytest.raises(InputError, match=rf"the checksums of {name} do not match; run `alpha cache verify"):
             open_day(cached, "full")
 
 
