@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-gpu check lint lock clean
+.PHONY: help setup demo test test-slow test-faults test-gpu check lint lock clean
 
 SUITABLE := import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
@@ -33,6 +33,9 @@ test: setup ## run the tests, except slow, gpu, faults and browser ones
 
 test-slow: setup ## run the slow tests
 	@$(PYTEST) -m "slow and not gpu" $(ARGS) || [ $$? -eq 5 ]
+
+test-faults: setup ## kill processes and fill disks, for real (minutes)
+	@$(PYTEST) -m "faults and not gpu" $(ARGS) || [ $$? -eq 5 ]
 
 test-gpu: setup ## run the tests that need an accelerator
 	@$(PYTEST) -m gpu $(ARGS) || [ $$? -eq 5 ]
