@@ -1,7 +1,8 @@
 """Bytes of a file as the format has them: plain, or any sequence of zstd frames (skippable ones included).
 
 A stream that ends in the middle of a frame gives what was decompressed and says that it was cut; a frame that
-is damaged is an error. Memory does not depend on the size of the file or on its compression ratio.
+is damaged is an error, and so is one that expands beyond all measure. Memory does not depend on the size of the
+file or on its compression ratio.
 """
 
 from pathlib import Path
@@ -14,6 +15,12 @@ from alpha_core.errors import InputError
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 SKIPPABLE_MAGIC = b"\x2a\x4d\x18"
 """Bytes 1 to 3 of a skippable frame, whose byte 0 is 0x50 to 0x5f."""
+
+
+FREE_BYTES = 1 << 26
+MAX_RATIO = 1000
+"""A stream of more than FREE_BYTES may be so many times as long as its file. Order books shrink ten- to fortyfold,
+since every record has times and sizes of its own; what shrinks a thousandfold is one pattern repeated."""
 
 
 class ByteStream:
@@ -68,7 +75,18 @@ class ByteStream:
                 break
             done += count
         self.offset += done
+        self._refuse_bomb()
         return done
+
+    def _refuse_bomb(self) -> None:
+        """A small file must not keep a machine busy for hours."""
+        if self._source is self._file or self.offset <= FREE_BYTES:
+            return
+        if self.offset > MAX_RATIO * self._file.tell():
+            raise InputError(
+                f"{self.path} expands to more than {self.offset} bytes from {self._file.tell()}, must be at most "
+                f"{MAX_RATIO} times as many: it repeats one pattern and is no market data, remove it"
+            )
 
     def _judge(self, error: OSError) -> None:
         """Tell a stream that was cut (kept, reported) from one that is damaged (refused)."""
