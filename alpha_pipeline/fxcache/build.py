@@ -48,7 +48,7 @@ def build_day(
         AlphaError: the file cannot be written, or another builder does not finish.
     """
     layout.check_day(day)
-    with day_lock(out, lock_wait_s), ColumnSpool(out.parent) as spool:
+    with day_lock(out, lock_wait_s), ColumnSpool(out) as spool:
         found = stream_day(snapshots, trades, features, spool)
         rows = found.counts["rows"]
         columns, checksums = spool.finish(rows)

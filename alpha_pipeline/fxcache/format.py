@@ -7,7 +7,7 @@ The schema metadata holds four keys: `format`, `version`, `header` (JSON, see `H
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -26,6 +26,7 @@ a bar says (high, low, volume, notional, number of trades, signed volume)."""
 TIMESTAMP = pa.timestamp("ns", tz="UTC")
 TIMES = ("ts", "ts_event")
 DIGEST_BYTES = 16
+PIECE_BYTES = 1 << 24
 REBUILD = "run `alpha cache verify --withdraw` and `alpha build`"
 
 
@@ -150,9 +151,16 @@ def buffers(batch: pa.RecordBatch) -> Iterator[tuple[str, memoryview]]:
             yield f"{name}.present", memoryview(column.buffers()[0])[: (len(column) + 7) // 8]
 
 
-def checksums(batch: pa.RecordBatch) -> dict[str, str]:
-    """Digest of each buffer by name."""
-    return {name: digest(data) for name, data in buffers(batch)}
+def checksums(batch: pa.RecordBatch, release: Callable[[], None] = lambda: None) -> dict[str, str]:
+    """Digest of each buffer by name; `release` is called now and then, when what was read is not needed again."""
+    found = {}
+    for name, data in buffers(batch):
+        state = hashlib.blake2b(digest_size=DIGEST_BYTES)
+        for start in range(0, len(data), PIECE_BYTES):
+            state.update(data[start : start + PIECE_BYTES])
+            release()
+        found[name] = state.hexdigest()
+    return found
 
 
 def damaged(path: object, reason: object) -> InputError:

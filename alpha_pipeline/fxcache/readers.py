@@ -1,5 +1,6 @@
 """Opens cache files of every version: memory-mapped, without copying, checked as far as asked."""
 
+import mmap
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -78,10 +79,17 @@ class CachedDay:
     R rows. Prices in ticks, mids in half ticks, times in integer nanoseconds since the epoch (UTC).
     """
 
-    def __init__(self, info: CacheInfo, view: legacy.DayView, mapped: pa.Buffer) -> None:
+    def __init__(self, info: CacheInfo, view: legacy.DayView, mapped: mmap.mmap) -> None:
         self.info = info
         self._view = view
         self._mapped = mapped
+
+    def release(self) -> None:
+        """Stop counting the pages read so far as memory of this process; what is read again comes back.
+
+        For whoever walks through a day that need not fit into memory. Every array stays valid.
+        """
+        _release(self._mapped)
 
     @property
     def rows(self) -> int:
@@ -107,7 +115,7 @@ class CachedDay:
     @property
     def mapped_range(self) -> tuple[int, int]:
         """First address of the map and its length in bytes."""
-        return self._mapped.address, self._mapped.size
+        return pa.py_buffer(self._mapped).address, len(self._mapped)
 
     @property
     def ts(self) -> NDArray[np.int64]:
@@ -190,6 +198,15 @@ class CachedDay:
         return self._block("notional")
 
     @property
+    def vwap(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Volume-weighted price [R] float64 ticks since the previous row, and [R] bool whether there is one.
+
+        Computed; 0 where nothing was traded.
+        """
+        traded = self.volume > 0
+        return self.notional / np.where(traded, self.volume, 1), traded
+
+    @property
     def trades(self) -> NDArray[np.int32]:
         """[R] int32, number of trades since the previous row."""
         return self._block("trades")
@@ -266,12 +283,12 @@ def open_day(path: Path, verify: Verify = "fast") -> CachedDay:
         if verify != "none":
             _verify_fast(batch, header, version)
         if verify == "full":
-            _verify_full(batch, header)
+            _verify_full(batch, header, mapped)
         view = _view_of(version)(batch, header)
     except (pa.ArrowException, ValueError, KeyError, OSError) as error:
         raise damaged(path, error) from error
     info = CacheInfo(
-        path=path, version=version, size_bytes=mapped.size, header=header, degraded=view.degraded
+        path=path, version=version, size_bytes=len(mapped), header=header, degraded=view.degraded
     )
     return CachedDay(info, view, mapped)
 
@@ -287,7 +304,7 @@ def read_info(path: Path) -> CacheInfo:
     mapped, reader = _map(path)
     version, header = _header(path, reader.schema)
     notes = () if version == layout.FXCACHE_VERSION else (f"format version {version}",)
-    return CacheInfo(path=path, version=version, size_bytes=mapped.size, header=header, degraded=notes)
+    return CacheInfo(path=path, version=version, size_bytes=len(mapped), header=header, degraded=notes)
 
 
 def read_header(path: Path) -> tuple[int, Header]:
@@ -296,14 +313,19 @@ def read_header(path: Path) -> tuple[int, Header]:
     return _header(path, reader.schema)
 
 
-def _map(path: Path) -> tuple[pa.Buffer, pa.RecordBatchFileReader]:
+def _map(path: Path) -> tuple[mmap.mmap, pa.RecordBatchFileReader]:
     if not path.is_file():
         raise InputError(f"{path} does not exist; run `alpha run`")
     try:
-        mapped = pa.memory_map(str(path)).read_buffer()
-        return mapped, pa.ipc.open_file(pa.BufferReader(mapped))
-    except (pa.ArrowException, OSError) as error:
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return mapped, pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)))
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise damaged(path, error) from error
+
+
+def _release(mapped: mmap.mmap) -> None:
+    mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _header(path: Path, schema: pa.Schema) -> tuple[int, Header]:
@@ -339,8 +361,8 @@ def _verify_fast(batch: pa.RecordBatch, header: Header, version: int) -> None:
         raise ValueError(f"buffers {sorted(names ^ set(header.checksums))} are not where the header says")
 
 
-def _verify_full(batch: pa.RecordBatch, header: Header) -> None:
-    found = layout.checksums(batch)
+def _verify_full(batch: pa.RecordBatch, header: Header, mapped: mmap.mmap) -> None:
+    found = layout.checksums(batch, lambda: _release(mapped))
     wrong = [name for name, value in header.checksums.items() if found.get(name) != value]
     if wrong:
         raise ValueError(f"the checksums of {', '.join(wrong)} do not match")

@@ -11,6 +11,9 @@ import mmap
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from alpha_core.errors import AlphaError
 from alpha_pipeline.features.columns import COLUMNS, PRESENCES, Column
 from alpha_pipeline.fxcache import format as layout
+from alpha_pipeline.fxcache.writer import unwritable
 
 _NO_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 """What file systems say that cannot copy inside the kernel."""
@@ -29,17 +32,21 @@ _NO_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPE
 class _Part:
     """One buffer of the batch to come: an unnamed file, its digest and its map."""
 
-    def __init__(self, folder: Path) -> None:
-        self.file: BinaryIO = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  closed by the spool
+    def __init__(self, target: Path) -> None:
+        # unbuffered, so that a full disk is met by the write that fills it and not while closing
+        self.file: FileIO = tempfile.TemporaryFile(  # noqa: SIM115  closed by the spool
+            buffering=0, dir=target.parent, prefix=f".{target.name}.", suffix=".tmp"
+        )
         self.size = 0
         self._digest = hashlib.blake2b(digest_size=layout.DIGEST_BYTES)
         self._map: mmap.mmap | None = None
 
     def write(self, values: NDArray[Any]) -> None:
         data = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
-        self.file.write(data)
         self._digest.update(data)
         self.size += len(data)
+        while data:
+            data = data[self.file.write(data) :]
 
     @property
     def checksum(self) -> str:
@@ -47,7 +54,6 @@ class _Part:
 
     def buffer(self) -> pa.Buffer:
         """The whole file as memory."""
-        self.file.flush()
         if not self.size:
             return pa.py_buffer(b"")
         self._map = mmap.mmap(self.file.fileno(), self.size, access=mmap.ACCESS_READ)
@@ -57,8 +63,8 @@ class _Part:
 class _Bits:
     """Presence of a column's values: one bit a row in a part, and the number of absent ones."""
 
-    def __init__(self, folder: Path) -> None:
-        self.part = _Part(folder)
+    def __init__(self, target: Path) -> None:
+        self.part = _Part(target)
         self.absent = 0
         self._rest = np.empty(0, np.bool_)
 
@@ -78,16 +84,17 @@ class _Bits:
 class ColumnSpool:
     """Takes a day's columns block by block and gives them back as Arrow columns over the spooled files."""
 
-    def __init__(self, folder: Path) -> None:
-        """`folder` is that of the target, so that everything lies on one file system."""
+    def __init__(self, target: Path) -> None:
+        """`target` is the cache file to come; its columns are spooled on the same file system.
+
+        Raises:
+            AlphaError: its folder cannot be written.
+        """
+        self._target = target
         self._kinds = {column.name: np.dtype(column.kind) for column in COLUMNS}
-        try:
-            self._data = {name: _Part(folder) for name in self._kinds}
-            self._bits = {name: _Bits(folder) for name in PRESENCES}
-        except OSError as error:
-            raise AlphaError(
-                f"{folder} cannot be written ({error.strerror or error}); free space or mend its rights"
-            ) from error
+        with self._writing():
+            self._data = {name: _Part(target) for name in self._kinds}
+            self._bits = {name: _Bits(target) for name in PRESENCES}
         self._files: dict[int, _Part] = {}
 
     def __enter__(self) -> "ColumnSpool":
@@ -96,6 +103,13 @@ class ColumnSpool:
     def __exit__(self, *_: object) -> None:
         for part in self._parts():
             part.file.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise unwritable(self._target, error) from error
 
     def _parts(self) -> list[_Part]:
         return [*self._data.values(), *(bits.part for bits in self._bits.values())]
@@ -106,22 +120,23 @@ class ColumnSpool:
         Raises:
             AlphaError: the disk is full.
         """
-        try:
+        with self._writing():
             if name in self._bits:
                 self._bits[name].write(values)
             else:
                 self._data[name].write(values.astype(self._kinds[name], copy=False))
-        except OSError as error:
-            raise AlphaError(
-                f"column {name} cannot be spooled ({error.strerror or error}); free space on that disk"
-            ) from error
 
     def finish(self, rows: int) -> tuple[list[pa.Array], dict[str, str]]:
-        """All columns in file order over the spooled bytes, and the checksum of each buffer by name."""
-        for bits in self._bits.values():
-            bits.finish()
+        """All columns in file order over the spooled bytes, and the checksum of each buffer by name.
+
+        Raises:
+            AlphaError: the disk is full.
+        """
         checksums: dict[str, str] = {}
-        arrays = [self._array(column, rows, checksums) for column in COLUMNS]
+        with self._writing():
+            for bits in self._bits.values():
+                bits.finish()
+            arrays = [self._array(column, rows, checksums) for column in COLUMNS]
         return arrays, checksums
 
     def _array(self, column: Column, rows: int, checksums: dict[str, str]) -> pa.Array:
@@ -175,15 +190,15 @@ class SplicedFile:
         self.closed = True
 
 
-def _copy(source: BinaryIO, target: BinaryIO, size: int) -> None:
-    """Append a whole file to another, inside the kernel where the file system can."""
+def _copy(source: FileIO, target: BinaryIO, size: int) -> None:
+    """Append a whole file to another, inside the kernel as far as the file system does that."""
     done = 0
     try:
         while count := os.copy_file_range(source.fileno(), target.fileno(), size - done, offset_src=done):
             done += count
     except OSError as error:
-        if done or error.errno not in _NO_COPY:
+        if error.errno not in _NO_COPY:
             raise
-        source.seek(0)
-        shutil.copyfileobj(source, target, 1 << 20)
     target.seek(0, os.SEEK_END)
+    source.seek(done)
+    shutil.copyfileobj(source, target, 1 << 20)

@@ -40,7 +40,7 @@ def day_lock(path: Path, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
             f"{path} is being written by another process, not free within {wait_s:g} s; run again later"
         ) from error
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
     try:
         yield
     finally:
@@ -71,7 +71,7 @@ def publish(path: Path, batch: pa.RecordBatch, wrap: Callable[[BinaryIO], Any] =
         temporary.replace(path)
         _sync_folder(path.parent)
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -84,7 +84,8 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _unwritable(path: Path, error: OSError) -> AlphaError:
+def unwritable(path: Path, error: OSError) -> AlphaError:
+    """The error for a cache file that its disk or folder does not take."""
     return AlphaError(
         f"{path} cannot be written ({error.strerror or error}); free space or mend the folder's rights"
     )

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
 from alpha_core.errors import AlphaError, DataError
@@ -40,10 +39,11 @@ def run(context: StageContext) -> StageResult:
         source_digests={name: artifact.digest for name, artifact in sources.items()},
         out=context.out / FILE,
     )
-    return _summary(open_day(context.out / FILE, verify="none"))
+    return summary(open_day(context.out / FILE, verify="none"))
 
 
-def _summary(cached: CachedDay) -> StageResult:
+def summary(cached: CachedDay) -> StageResult:
+    """What people see of a day, and the check of its table; memory does not grow with the day."""
     import plotly.graph_objects as go
 
     header = cached.info.header
@@ -55,7 +55,7 @@ def _summary(cached: CachedDay) -> StageResult:
     figure = go.Figure(go.Scatter(x=when, y=cached.mid2[::step] / 2.0, mode="lines"))
     figure.update_layout(title=f"Mid, {cached.day}", xaxis_title="UTC", yaxis_title="ticks")
     return StageResult(
-        metrics={"rows": float(cached.rows), "segments": float(np.count_nonzero(cached.first))}
+        metrics={"rows": float(cached.rows), "segments": float(header.counts["segments"])}
         | {f"ties_{h}": float(n) for h, n in zip(HORIZONS, ties, strict=True)},
         params={"version": FXCACHE_VERSION, "degraded": cached.degraded},
         tables={"labels": table},
@@ -72,6 +72,7 @@ def _slices(cached: CachedDay) -> Iterator[pl.DataFrame]:
         features = {name: cached.features[rows, i] for i, name in enumerate(cached.feature_names)}
         keys = {"ts": cached.ts[rows], "segment": cached.segment[rows], "mid2": cached.mid2[rows]}
         yield pl.DataFrame(keys | features)
+        cached.release()
 
 
 def version(config: PipelineConfig) -> str:

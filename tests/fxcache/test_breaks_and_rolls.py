@@ -18,7 +18,7 @@ from dbn_builder import LAST, TICK, Interval, Mapping, Msg, header, ladder, writ
 
 from alpha_core.market.data import TAPE_OFFSETS, TAPE_SIDE
 from alpha_core.shapes import HORIZONS, UNDEFINED_TICKS
-from alpha_pipeline.features.config import FeatureConfig, SamplerConfig
+from alpha_pipeline.features.config import FeatureConfig, ImbalanceConfig, SamplerConfig
 from alpha_pipeline.fxcache import market_data, open_day, sequence_data
 from alpha_pipeline.fxcache.build import build_day
 from alpha_pipeline.ingest import SNAPSHOTS, TRADES, IngestConfig, ingest_day
@@ -201,6 +201,7 @@ def test_the_market_and_the_sequences_are_cut_there(tmp_path, case):
         SamplerConfig(kind="tick", trades=4),
         SamplerConfig(kind="volume", lots=7),
         SamplerConfig(kind="dollar", tick_lots=100_000),
+        SamplerConfig(kind="imbalance", imbalance=ImbalanceConfig(expected_trades=6, min_trades=2)),
     ],
     ids=lambda s: s.kind,
 )
@@ -210,6 +211,7 @@ def test_every_sampler_begins_anew(tmp_path, sampler):
     config = FeatureConfig(warmup_rows=5, sampler=sampler)
     whole, _ = cached(tmp_path / "whole", case, before + behind, config)
     alone, _ = cached(tmp_path / "alone", case, behind, config)
+    assert alone.rows > 4
     assert whole.features[whole.rows - alone.rows :].tobytes() == alone.features.tobytes()
 
 

@@ -81,6 +81,10 @@ def test_round_trip(day, cached):
         np.testing.assert_array_equal(values[present], day.columns[name][present])
         assert present.any() and not present.all()
     assert opened.feature_names == FEATURE_NAMES and not opened.degraded
+    price, present = opened.vwap
+    np.testing.assert_array_equal(present, opened.trades > 0)
+    np.testing.assert_allclose((price * opened.volume)[present], opened.notional[present], rtol=1e-15)
+    assert (opened.low[0] <= price)[present].all() and (price <= opened.high[0])[present].all()
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7, 8, 9, 1000])
@@ -189,9 +193,23 @@ def test_empty_input_gives_a_valid_file(build, tmp_path, market_tables):
     assert opened.warm.shape == (0,) and opened.raw_open[0].shape == (0,)
 
 
-def test_same_input_gives_the_same_bytes(build, tmp_path):
-    first, second = (build(tmp_path / f"{k}.fxcache").path.read_bytes() for k in range(2))
-    assert first == second
+@pytest.mark.parametrize("pieces", [(1, 1), (33, 7), (400, 1000)])
+def test_same_input_gives_the_same_bytes(build, tmp_path, market_tables, pieces):
+    """However the tables are cut, in memory and on disk."""
+    paths = []
+    for name, table, rows in zip(("snapshots", "trades"), market_tables, pieces, strict=True):
+        paths.append(tmp_path / f"{name}.arrow")
+        with pa.ipc.new_file(paths[-1], table.schema) as writer:
+            writer.write_table(table, max_chunksize=rows)
+    from_files = build(tmp_path / "1.fxcache", tables=paths).path.read_bytes()
+    assert from_files == build(tmp_path / "2.fxcache").path.read_bytes()
+
+
+def test_released_pages_come_back(cached):
+    opened = open_day(cached, "full")
+    before, view = opened.features.copy(), opened.features
+    opened.release()
+    assert view.tobytes() == before.tobytes()
 
 
 @pytest.mark.parametrize("day_key", ["../x", "2024-7-3", "2024-07-23\n", "ES.c.0", ""])
@@ -251,7 +269,9 @@ def test_every_flipped_data_byte_is_found_by_full(cached):
         flipped[offset] ^= 0x10
         cached.write_bytes(flipped)
         open_day(cached, "none")
-        with pytest.raises(InputError, match=rf"the checksums of {name} do not match; run `alpha cache verify"):
+        with pytest.raises(
+            InputError, match=rf"the checksums of {name} do not match; run `alpha cache verify"
+        ):
             open_day(cached, "full")
 
 

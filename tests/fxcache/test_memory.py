@@ -1,4 +1,4 @@
-"""Building a day takes the same memory whatever its length, shown by the peaks of real processes."""
+"""To build a day, verify it and look through it takes the same memory whatever its length: real processes' peaks."""
 
 import json
 import subprocess
@@ -17,29 +17,35 @@ BUILD = """
 import json, resource, sys
 from pathlib import Path
 from alpha_pipeline.features.config import FeatureConfig
+from alpha_pipeline.fxcache import open_day
 from alpha_pipeline.fxcache.build import build_day
+from alpha_pipeline.stages.fxcache import summary
 folder = Path(sys.argv[1])
 info = build_day(
     folder / "snapshots.arrow", folder / "trades.arrow", day="2024-01-02", instrument="demo",
     features=FeatureConfig(), source_digests={}, out=folder / "2024-01-02.fxcache",
 )
+checks = summary(open_day(info.path, "full")).checks
+assert all(check.passed for check in checks), checks
 print(json.dumps([info.rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
 """
 
 
 def repeat(folder: Path, rows: int) -> Path:
-    """Tables of at least that many snapshots: one market again and again, in ever new segments."""
-    snapshots, trades = (
-        table.combine_chunks().to_batches()[0] for table in tables(random_market(3, 20_000, segments=1))
-    )
+    """Tables of at least that many snapshots: one market again and again, later each time, in ever new segments."""
+    events = random_market(3, 20_000, segments=1)
+    lasts = pa.scalar(events[-1]["ts"] - events[0]["ts"] + 1, pa.duration("ns"))
+    steps = {"segment": pa.scalar(1, pa.int32()), "snapshot_row": pa.scalar(len(events)), "ts_recv": lasts}
     folder.mkdir()
-    for name, batch, column in (("snapshots", snapshots, "segment"), ("trades", trades, "snapshot_row")):
-        step = 1 if column == "segment" else snapshots.num_rows
-        place = batch.schema.get_field_index(column)
+    for name, table in zip(("snapshots", "trades"), tables(events), strict=True):
+        batch = table.combine_chunks().to_batches()[0]
         with pa.ipc.new_file(folder / f"{name}.arrow", batch.schema) as writer:
-            for k in range(-(-rows // snapshots.num_rows)):
-                moved = pc.add(batch[column], pa.scalar(k * step, batch[column].type))
-                writer.write_batch(batch.set_column(place, batch.schema.field(place), moved))
+            for _ in range(-(-rows // len(events))):
+                writer.write_batch(batch)
+                for column in steps.keys() & set(batch.schema.names):
+                    place = batch.schema.get_field_index(column)
+                    moved = pc.add(batch[column], steps[column])
+                    batch = batch.set_column(place, batch.schema.field(place), moved)
     return folder
 
 

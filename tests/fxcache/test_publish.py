@@ -55,11 +55,11 @@ def plain(rows):
     return bare.replace_schema_metadata(header.encode())
 
 
-def start_writer(path, rows, times, **environment):
-    """A process that publishes files of the given row counts in turn."""
+def start_writer(path, *arguments, script=WRITER, **environment):
+    """A process that is at work on the path: it publishes files of the given row counts in turn, so many times."""
     here = Path(__file__).resolve().parent
     process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(WRITER), str(path), rows, str(times)],
+        [sys.executable, "-c", textwrap.dedent(script), str(path), *map(str, arguments)],
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": f"{here}:{here.parents[1]}"} | environment,
@@ -132,6 +132,41 @@ def test_full_disk_keeps_the_old_file_and_says_so(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert open_day(path, "full").rows == 7 and not leftovers(tmp_path)
+
+
+def test_full_disk_while_columns_are_spooled_keeps_the_old_file_and_says_so(build, cached):
+    """At whatever write the disk is full: the first byte of a column, a bitmap's last one, the file itself."""
+    before = cached.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for limit in (0, 40, 200, 3000, 30_000, len(before) - 1):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+        try:
+            with pytest.raises(AlphaError, match=r"2024-07-23\.fxcache cannot be written \(File too large\)"):
+                build(cached)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert cached.read_bytes() == before and not leftovers(cached.parent), limit
+
+
+SPOOLER = """
+    import sys, time
+    from pathlib import Path
+    import numpy as np
+    from alpha_pipeline.fxcache.spool import ColumnSpool
+    with ColumnSpool(Path(sys.argv[1])) as spool:
+        spool.append("ts", np.arange(1 << 20))
+        print("ready", flush=True)
+        time.sleep(60)
+"""
+
+
+def test_atomic_write_a_killed_builder_leaves_no_spooled_columns(tmp_path):
+    process = start_writer(tmp_path / "2024-07-23.fxcache", script=SPOOLER)
+    assert [p for p in tmp_path.iterdir() if p.suffix != ".tmp"] == []
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_folder_that_cannot_be_made(tmp_path):
