@@ -8,12 +8,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from alpha_core.errors import DataError
 from alpha_pipeline.features.events import EventBlock
 
 TRADED, RAW_OPEN, HIGH, LOW, VOLUME, NOTIONAL, SIGNED, HAS_LAST, LAST, MID, TIME = range(11)
 """Places in the state. TRADED to SIGNED are of the open interval: number of trades, first, highest and lowest
 price, lots, ticks times lots, lots bought minus lots sold. The others are of the segment: whether it has traded,
 its last price, and the mid (half ticks) and time (ns) of the last row."""
+
+NOTIONAL_MAX = 2**62
+"""Below it one more trade (price and size within their own bounds) cannot wrap int64."""
 
 
 class IntervalTracker:
@@ -40,10 +44,14 @@ class IntervalTracker:
         self._state = np.zeros(len(self.COLUMNS), np.int64)
 
     def push(self, block: EventBlock, marks: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """[R, 11] int64, COLUMNS of the block's rows; prices in ticks, mid_open in half ticks; 0 where absent."""
+        """[R, 11] int64, COLUMNS of the block's rows; prices in ticks, mid_open in half ticks; 0 where absent.
+
+        Raises:
+            DataError: the notional of one interval exceeds NOTIONAL_MAX.
+        """
         out = np.empty((int(marks.sum()), len(self.COLUMNS)), np.int64)
         trades = block.trades
-        _follow(
+        fits = _follow(
             block.ts,
             block.mid2,
             block.first,
@@ -55,11 +63,16 @@ class IntervalTracker:
             self._state,
             out,
         )
+        if not fits:
+            raise DataError(
+                f"ticks times lots traded between two rows exceed {NOTIONAL_MAX}; use a coarser lot or a finer "
+                "sampler"
+            )
         return out
 
 
 @njit(cache=True)
-def _add(state: NDArray[np.int64], price: np.int64, size: np.int64, side: np.int64) -> None:
+def _add(state: NDArray[np.int64], price: np.int64, size: np.int64, side: np.int64) -> bool:
     if state[TRADED] == 0:
         state[RAW_OPEN] = state[HIGH] = state[LOW] = price
     state[TRADED] += 1
@@ -68,6 +81,7 @@ def _add(state: NDArray[np.int64], price: np.int64, size: np.int64, side: np.int
     state[VOLUME] += size
     state[NOTIONAL] += price * size
     state[SIGNED] += side * size
+    return abs(state[NOTIONAL]) <= NOTIONAL_MAX
 
 
 @njit(cache=True)
@@ -82,8 +96,8 @@ def _follow(
     trade_start: NDArray[np.int64],
     state: NDArray[np.int64],
     out: NDArray[np.int64],
-) -> None:
-    row = 0
+) -> bool:
+    row, fits = 0, True
     for j in range(len(ts)):
         if first[j]:
             state[:] = 0
@@ -91,7 +105,7 @@ def _follow(
         begin, end = trade_start[j], trade_start[j + 1]
         if not first[j]:
             for t in range(begin, end):
-                _add(state, np.int64(price[t]), size[t], np.int64(side[t]))
+                fits &= _add(state, np.int64(price[t]), size[t], np.int64(side[t]))
         if end > begin:
             state[HAS_LAST], state[LAST] = 1, price[end - 1]
         if marks[j]:
@@ -100,3 +114,4 @@ def _follow(
             state[:HAS_LAST] = 0
             state[MID], state[TIME] = mid2[j], ts[j]
             row += 1
+    return fits

@@ -37,6 +37,16 @@ i as `alpha_pipeline/features/order_flow.py` defines it. A row is a decision poi
 previous row of its segment, by receive time. Values are float32 and unnormalised; none looks ahead of its
 row, and no row knows of another segment."""
 
+SAMPLER_NOTE = """\
+A segment's first good snapshot always is a row and begins everything anew. A bar closes with the snapshot that
+fills it, and what its last trades bring beyond the bound is not carried on. One tick times one lot is
+`tick_size` x `multiplier` of the instrument in money.
+
+An imbalance bar of T trades with signed flows x (+1, -1 or, of unknown aggressor, 0, times what `imbalance.flow`
+counts) closes when |sum of x| >= E[T] |E[x]| and T >= `min_trades`, or when T >= `max_trades`. Both expectations are
+averages over the segment's earlier bars with half-life `half_life_bars`, E[T] held inside the two bounds; the first
+bar closes at `expected_trades`. Source: Lopez de Prado 2018, section 2.3.2."""
+
 GROUPS = {
     "book_shape": "The book of the row alone. An absent level has size 0, hence no weight; a ratio whose "
     "denominator is 0 is 0.",
@@ -209,8 +219,7 @@ def render() -> str:
 def _render_samplers() -> list[str]:
     head = ["## Which snapshots are rows", "", "`features.sampler.kind` of an instrument's file:", ""]
     rule = [f"| `{kind}` | {text} |" for kind, text in SAMPLER_KINDS.items()]
-    note = "A segment's first good snapshot always is a row. Imbalance bars: `alpha_pipeline/features/imbalance.py`."
-    return [*head, "| kind | row |", "|---|---|", *rule, "", note]
+    return [*head, "| kind | row |", "|---|---|", *rule, "", SAMPLER_NOTE]
 
 
 def _render_columns() -> list[str]:

@@ -30,7 +30,7 @@ class ImbalanceConfig:
 
     Attributes:
         flow: what is signed and summed: "tick" (trades), "volume" (lots) or "dollar" (ticks times lots).
-        expected_trades: length of the first bar of a day, in trades.
+        expected_trades: length of the first bar of a segment, in trades.
         half_life_bars: half-life of both expectations, in bars.
         min_trades: least number of trades in a bar.
         max_trades: number of trades at which a bar closes whatever its imbalance.

@@ -4,11 +4,11 @@ A bar of T trades with signed flows x_1 .. x_T closes at the first event with
 
     |x_1 + ... + x_T| >= E[T] |E[x]|    and T >= min_trades,    or with T >= max_trades,
 
-where E[T] and E[x] are averages over the day's earlier bars, of their length and of their mean flow a trade,
+where E[T] and E[x] are averages over the segment's earlier bars, of their length and of their mean flow a trade,
 with weights that halve every `half_life_bars`. E[T] is held inside [min_trades, max_trades]: without these bounds
-bars shrink to single trades once the flow balances out, or never close once it was one-sided. The day's first
-bar closes at `expected_trades` trades and seeds both. Expectations live for a day and pass over its breaks;
-a bar does not.
+bars shrink to single trades once the flow balances out, or never close once it was one-sided. A segment's first
+bar closes at `expected_trades` trades and seeds both. As all else here, neither a bar nor what is expected of it
+passes over a break: behind a roll it would speak of another contract.
 
 x is +1, -1 or 0 (buyer, seller, unknown aggressor), times lots or ticks times lots as configured; a trade of
 unknown aggressor counts in T. All trades of one event are known together, so bounds hold up to one event.
@@ -86,7 +86,7 @@ def _weigh(
 ) -> None:
     for j in range(len(first)):
         if first[j]:
-            state[0] = state[1] = 0.0
+            state[:] = 0.0
             marks[j] = True
             continue
         for t in range(trade_start[j], trade_start[j + 1]):

@@ -100,7 +100,7 @@ def _fill(
     for j in range(len(first)):
         if not first[j]:
             for t in range(trade_start[j], trade_start[j + 1]):
-                filled[0] += amount[t]
+                filled[0] = min(filled[0] + amount[t], bound)  # beyond the bound it could wrap
         marks[j] = first[j] or filled[0] >= bound
         if marks[j]:
             filled[0] = 0

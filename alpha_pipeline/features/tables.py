@@ -16,8 +16,8 @@ BLOCK_ROWS = 8192
 """Rows decoded at once: few enough to stay in cache, enough to hide the cost of a call."""
 
 INT32_MAX = 2**31 - 1
-PRICE_MAX = 2**30 - 1
-"""Largest price in ticks whose mid in half ticks still fits int32."""
+PRICE_MAX = 2**29 - 1
+"""Largest price in ticks such that mids in half ticks, and their changes, fit int32."""
 
 SIDES = ("bid", "ask")
 KEY_COLUMNS = ("ts_event", "ts_recv", "book_state", "segment")

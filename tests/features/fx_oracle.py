@@ -27,13 +27,13 @@ def good_events(events):
     return stretches
 
 
-def picks(stretch, sampler, bars):
-    """Positions of rows among a segment's good events; `bars` are the (trades, mean flow) of earlier bars."""
+def picks(stretch, sampler):
+    """Positions of rows among a segment's good events."""
     kind, value = sampler
     if kind == "every_event":
         return list(range(0, len(stretch), value))
     if kind == "imbalance":
-        return imbalance_picks(stretch, value, bars)
+        return imbalance_picks(stretch, value)
     if kind in AMOUNT:
         chosen, filled = [0], 0
         for j in range(1, len(stretch)):
@@ -53,9 +53,9 @@ AMOUNT = {
 }
 
 
-def imbalance_picks(stretch, rule, bars):
-    """Bars of one segment; those of earlier ones only set what is expected."""
-    chosen, inside = [0], []
+def imbalance_picks(stretch, rule):
+    """Closing events of a segment's bars; `bars` holds (trades, mean flow) of those closed so far."""
+    chosen, inside, bars = [0], [], []
     for j in range(1, len(stretch)):
         new = [t[2] * AMOUNT[rule.flow](*t) for t in stretch[j]["trades"]]
         inside += new
@@ -171,9 +171,9 @@ def time_features(seconds):
 
 def rows(events, sampler, config):
     """Every row of the day as a dict."""
-    out, base, bars = [], 0, []
+    out, base = [], 0
     for stretch in good_events(events):
-        chosen = picks(stretch, sampler, bars)
+        chosen = picks(stretch, sampler)
         mids, seconds, trades, old = [], [], [], [0] * 8
         for r, j in enumerate(chosen):
             previous = chosen[r - 1] if r else None

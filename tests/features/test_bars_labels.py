@@ -146,11 +146,11 @@ def test_imbalance_bars_neither_explode_nor_vanish():
     assert lengths.max() == 60, "without a bound the bar after the burst would hardly ever close"
 
 
-def test_imbalance_expectations_pass_over_a_break_and_bars_do_not():
+def test_imbalance_neither_bars_nor_expectations_pass_over_a_break():
     events = trading(0, 1, 1, -1, 1, 1)
-    other = [{**e, "segment": 1, "ts": e["ts"] + 1000} for e in trading(0, 1, 1, 1)]
+    other = [{**e, "segment": 1, "ts": e["ts"] + 1000} for e in trading(0, 1, 1, 1, 1, 1)]
     made = imbalance(events + other, expected_trades=4, min_trades=1, max_trades=50)
-    assert positions(made) == [0, 4, 6, 8], "two buys fill the bar of the second segment, as in the first"
+    assert positions(made) == [0, 4, 6, 10], "four trades make the first bar of the second segment too"
 
 
 def test_configuration_names_every_bad_field():

@@ -10,9 +10,10 @@ from fx_tables import GOOD, ONE_SIDED, START, book, event, ladder, random_market
 from alpha_core.errors import DataError, InputError
 from alpha_core.shapes import UNDEFINED_TICKS
 from alpha_pipeline.features.catalogue import FEATURE_NAMES
-from alpha_pipeline.features.config import FeatureConfig
+from alpha_pipeline.features.config import FeatureConfig, SamplerConfig
 from alpha_pipeline.features.dynamics import alpha_of, ema_step
 from alpha_pipeline.features.stream import compute_day
+from alpha_pipeline.features.tables import PRICE_MAX
 
 SECOND = 1_000_000_000
 
@@ -240,3 +241,35 @@ def test_integer_width_a_tape_volume_that_does_not_fit_is_refused():
     events = [event(ladder(100), START), event(ladder(100), START + 1, trades=[(101, big, 1), (101, 1, 1)])]
     with pytest.raises(DataError, match="exceeds 2147483647 lots"):
         day(events)
+
+
+def test_integer_width_the_longest_possible_move_is_a_label_that_fits():
+    low, high = ladder(-PRICE_MAX, depth=1), ladder(PRICE_MAX - 1, depth=1)
+    made = day([event(low, START), *(event(high, START + k) for k in range(1, 32))])
+    assert made.labels.change[0, 0] == 2 * (2 * PRICE_MAX - 1)
+    assert value(made, 1, "mid_change") == np.float32(2 * PRICE_MAX - 1)
+    beyond = event(ladder(PRICE_MAX, depth=1), START)
+    with pytest.raises(
+        DataError, match=rf"ask_px_00 holds a price outside \[-{PRICE_MAX}, {PRICE_MAX}\] ticks"
+    ):
+        day([beyond])
+
+
+def test_integer_width_a_notional_that_does_not_fit_is_refused():
+    dear, most = ladder(PRICE_MAX - 1, depth=1), 2**32 - 1
+    sold = [(PRICE_MAX - 1, most, 0)] * 3
+    two, three = ([event(dear, START), event(dear, START + 1, trades=sold[:n])] for n in (2, 3))
+    assert day(two).columns["notional"][1] == 2 * most * (PRICE_MAX - 1)
+    with pytest.raises(
+        DataError, match="ticks times lots traded between two rows exceed 4611686018427387904"
+    ):
+        day(three)
+
+
+def test_integer_width_amounts_beyond_the_bound_of_a_bar_still_close_it():
+    far, size = ladder(-PRICE_MAX, depth=1), 2**32 - 1
+    trades = [(sign * PRICE_MAX, size, 0) for sign in (1, -1, 1, -1)]
+    config = FeatureConfig(sampler=SamplerConfig(kind="dollar", tick_lots=10**18))
+    made = day([event(far, START), event(far, START + 1, trades=trades), event(far, START + 2)], config)
+    assert made.columns["event_index"].tolist() == [0, 1], "four times 2^61 would wrap to less than the bound"
+    assert made.columns["notional"].tolist() == [0, 0]

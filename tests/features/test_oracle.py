@@ -150,6 +150,14 @@ def _same_past(column, market, whole, others):
         assert column(mine)[:known].tobytes() == column(theirs)[:known].tobytes(), (sampler, cut)
 
 
+def test_no_sampler_chooses_a_row_by_what_comes_later(market, whole, shortened, corrupted):
+    for others in (shortened, corrupted):
+        for (sampler, cut), other in others.items():
+            good = sum(e["state"] == 0 for e in market[:cut])
+            mine, theirs = (d.columns["event_index"] for d in (whole[sampler], other))
+            assert mine[mine < good].tolist() == theirs[theirs < good].tolist(), (sampler, cut)
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -161,6 +169,8 @@ def _same_past(column, market, whole, others):
         "low",
         "volume",
         "notional",
+        "trades",
+        "signed_volume",
         "mid2",
         "book",
     ],
