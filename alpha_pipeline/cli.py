@@ -161,6 +161,32 @@ def _tell(standings: "Standings", as_json: bool) -> None:
 
 
 @app.command()
+def download(
+    start: Annotated[str, typer.Option(help="First day, YYYY-MM-DD.")],
+    end: Annotated[str, typer.Option(help="Last day, YYYY-MM-DD.")],
+    instrument: Annotated[str, typer.Option(help="An instrument with a [download] section.")] = "es",
+    raw: Annotated[Path | None, typer.Option(help="Folder to fetch into.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would cost.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> None:
+    """Fetch missing days from the vendor; the key is read from DATABENTO_API_KEY."""
+    from alpha_pipeline.fetch import fetch_market, price_of
+
+    workspace = Workspace.locate()
+    if dry_run:
+        told = price_of(instrument, workspace, start, end, raw=raw)
+        print(json.dumps(told) if as_json else f"{told['days']} days missing, ${told['dollars']:.2f}")
+        return
+    results = list(fetch_market(instrument, workspace, start, end, raw=raw, say=_say))
+    if as_json:
+        print(json.dumps([dataclasses.asdict(one) for one in results], indent=1, default=str))
+    else:
+        for one in results:
+            print(f"{one.day} {one.outcome}: {one.detail}")
+    raise typer.Exit(1 if any(one.outcome == "failed" for one in results) else 0)
+
+
+@app.command()
 def quality(
     instrument: Annotated[str, typer.Option(help="Name of a file in instruments/, without .toml.")] = "demo",
     raw: Annotated[Path | None, typer.Option(help="Folder with raw files.")] = None,

@@ -14,6 +14,7 @@ from alpha_core.errors import AlphaError, ConfigError
 from alpha_core.market.config import MarketConfig
 from alpha_core.rl.config import PolicyConfig
 from alpha_core.training.config import PerceptionConfig
+from alpha_pipeline.download.config import DownloadConfig
 from alpha_pipeline.evaluation.config import GateConfig, GridConfig, WalkForwardConfig
 from alpha_pipeline.features.config import FeatureConfig
 from alpha_pipeline.fills.config import FillConfig
@@ -29,6 +30,7 @@ class PipelineConfig(BaseModel):
     Attributes:
         instrument: what is traded and how its files name it.
         simulator: present when the market is simulated rather than read from files of one's own.
+        download: present when missing days can be fetched from the vendor.
         seed: root of every random stream.
         device: `cpu`, or `cuda` where a GPU is.
         threads: CPU threads of one fit; another number may round differently, so it is part of a result's identity.
@@ -48,6 +50,7 @@ class PipelineConfig(BaseModel):
     walk_forward: WalkForwardConfig = Field(default_factory=WalkForwardConfig)
     gate: GateConfig = Field(default_factory=GateConfig)
     simulator: SimulatorConfig | None = None
+    download: DownloadConfig | None = None
     seed: int = Field(default=7, ge=0)
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
     threads: int = Field(default=1, ge=1, le=256)

@@ -9,8 +9,8 @@ import dagster as dg
 from alpha_pipeline.assets.factory import stage_asset
 from alpha_pipeline.config import PipelineConfig, available, load
 from alpha_pipeline.paths import Workspace
-from alpha_pipeline.resources import Pipeline, progress_logger
-from alpha_pipeline.schedules import day_job, nightly_retrain, whole_job
+from alpha_pipeline.resources import Downloads, Pipeline, progress_logger
+from alpha_pipeline.schedules import day_job, download_job, nightly_retrain, whole_job
 from alpha_pipeline.sensors import new_files, stale_versions
 from alpha_pipeline.stages import STAGES
 
@@ -33,7 +33,10 @@ def build_defs(
     folders = {name: str(folder) for name, folder in (raw or {}).items()}
     parts = [_market(load(name, workspace)) for name in instruments or available(workspace)]
     shared = dg.Definitions(
-        resources={"pipeline": Pipeline(root=str(workspace.root), raw=folders)},
+        resources={
+            "pipeline": Pipeline(root=str(workspace.root), raw=folders),
+            "downloads": Downloads(root=str(workspace.root)),
+        },
         loggers={"console": dg.colored_console_logger, "progress": progress_logger},
     )
     return dg.Definitions.merge(*parts, shared)
@@ -43,7 +46,7 @@ def _market(config: PipelineConfig) -> dg.Definitions:
     days, whole = day_job(config.name), whole_job(config.name)
     return dg.Definitions(
         assets=[stage_asset(stage, config) for stage in STAGES],
-        jobs=[days, whole],
+        jobs=[days, whole, *([download_job(config.name)] if config.download else [])],
         schedules=[nightly_retrain(config, whole)],
         sensors=[new_files(config.name, days), stale_versions(config.name, days)],
     )

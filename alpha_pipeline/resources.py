@@ -9,6 +9,8 @@ from pydantic import Field
 
 from alpha_pipeline.artifacts import ArtifactStore
 from alpha_pipeline.config import load
+from alpha_pipeline.download import DayResult
+from alpha_pipeline.fetch import fetch_market
 from alpha_pipeline.paths import Workspace
 from alpha_pipeline.stages.base import Scope
 from alpha_pipeline.tracking import Tracker
@@ -38,6 +40,20 @@ class Pipeline(dg.ConfigurableResource):
     def tracker(self) -> Tracker:
         workspace = Workspace(Path(self.root))
         return Tracker.default(workspace.dagster_home, workspace.root / "data")
+
+
+class Downloads(dg.ConfigurableResource):
+    """The vendor's historical API; its key is read from the environment by the process that asks, and stored nowhere.
+
+    Attributes:
+        root: folder of the workspace.
+    """
+
+    root: str
+
+    def fetch(self, instrument: str, first: str, last: str, say: Callable[[str], None]) -> list[DayResult]:
+        """Fetch an instrument's missing days between two dates into its raw folder."""
+        return list(fetch_market(instrument, Workspace(Path(self.root)), first, last, say=say))
 
 
 class _OnlyProgress(logging.Filter):

@@ -4,7 +4,10 @@ from typing import Any
 
 import dagster as dg
 
+from alpha_core.errors import AlphaError
 from alpha_pipeline.config import PipelineConfig
+from alpha_pipeline.download.days import FAILED
+from alpha_pipeline.resources import Downloads
 from alpha_pipeline.stages import STAGES
 
 AssetJob = Any  # Dagster exports no name for what `define_asset_job` returns
@@ -20,6 +23,36 @@ def whole_job(instrument: str) -> AssetJob:
     return dg.define_asset_job(
         f"{_name(instrument)}_research", selection=_selection(instrument, per_day=False)
     )
+
+
+class Span(dg.Config):
+    """Dates 'YYYY-MM-DD', both included."""
+
+    first: str
+    last: str
+
+
+def download_job(instrument: str) -> dg.JobDefinition:
+    """Missing days of a span from the vendor, launched by a person; the new-file sensor takes it from there."""
+
+    @dg.op(
+        name=f"{_name(instrument)}_fetch", description="Fetch missing days from the vendor, one file each."
+    )
+    def fetch(context: dg.OpExecutionContext, config: Span, downloads: Downloads) -> dict[str, str]:
+        try:
+            results = downloads.fetch(instrument, config.first, config.last, say=context.log.info)
+        except AlphaError as error:
+            raise dg.Failure(description=str(error), allow_retries=False) from error
+        failed = [f"{one.day}: {one.detail}" for one in results if one.outcome == FAILED]
+        if failed:
+            raise dg.Failure(description="; ".join(failed))
+        return {one.day: one.outcome for one in results}
+
+    @dg.job(name=f"{_name(instrument)}_download", description="Fetch the missing days of a span.")
+    def job() -> None:
+        fetch()
+
+    return job
 
 
 def nightly_retrain(config: PipelineConfig, job: AssetJob) -> dg.ScheduleDefinition:
