@@ -18,6 +18,7 @@ SKIPPABLE_MAGIC = b"\x2a\x4d\x18"
 
 
 FREE_BYTES = 1 << 26
+RECOVERY_STEP = 1 << 20
 MAX_RATIO = 1000
 """A stream of more than FREE_BYTES may be so many times as long as its file. Order books shrink ten- to fortyfold,
 since every record has times and sizes of its own; what shrinks a thousandfold is one pattern repeated."""
@@ -70,6 +71,7 @@ class ByteStream:
                 count = self._source.readinto(target[done:])
             except OSError as error:
                 self._judge(error)
+                done += self._recover(target[done:], self.offset + done)
                 break
             if not count:
                 break
@@ -87,6 +89,20 @@ class ByteStream:
                 f"{self.path} expands to more than {self.offset} bytes from {self._file.tell()}, must be at most "
                 f"{MAX_RATIO} times as many: it repeats one pattern and is no market data, remove it"
             )
+
+    def _recover(self, target: memoryview, skip: int) -> int:
+        """The last bytes of a stream that was cut, which the library that found the cut keeps to itself."""
+        import zstandard
+
+        scratch = memoryview(bytearray(RECOVERY_STEP))
+        with self.path.open("rb") as file:
+            reader = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+            while skip and (count := reader.readinto(scratch[: min(skip, RECOVERY_STEP)])):
+                skip -= count
+            done = 0
+            while done < len(target) and (count := reader.readinto(target[done:])):
+                done += count
+        return done
 
     def _judge(self, error: OSError) -> None:
         """Tell a stream that was cut (kept, reported) from one that is damaged (refused)."""

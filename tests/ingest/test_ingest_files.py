@@ -139,6 +139,27 @@ def test_truncated_record_keeps_whole_records_and_reports_the_rest(tmp_path, cut
     assert report.truncated
 
 
+@pytest.mark.parametrize("chunk_records", [16, 8192])
+@pytest.mark.parametrize("records", [3, 40, 5000])
+def test_truncated_zstd_frame_gives_all_that_can_be_decompressed(tmp_path, records, chunk_records):
+    """Whatever a plain decompressor gets out of the cut file, to the last byte, and a header cut short as well."""
+    rng = np.random.default_rng(1)
+    body = b"".join(
+        bytes(Msg(ts=T0 + k, sequence=int(rng.integers(2**32)), size=k % 99)) for k in range(records)
+    )
+    content = frames(header() + body)
+    for share in (0.05, 0.3, 0.6, 0.9, 0.99):
+        path = put(tmp_path / "x.dbn.zst", content[: int(share * len(content))])
+        got = zstandard.ZstdDecompressor().decompressobj().decompress(path.read_bytes())
+        if len(got) < len(header()):
+            with pytest.raises(InputError, match=r"no readable DBN header|has no bytes"):
+                DbnFile(path)
+            continue
+        found, file = sequences(path, chunk_records)
+        assert len(found) == (len(got) - len(header())) // 368
+        assert file.truncated and file.trailing_bytes == (len(got) - len(header())) % 368
+
+
 def test_truncated_zstd_frame_keeps_what_was_decompressed(tmp_path, spec):
     rng = np.random.default_rng(5)
     records = [Msg(ts=T0 + k, sequence=int(s)) for k, s in enumerate(rng.integers(0, 2**32, 3000))]
