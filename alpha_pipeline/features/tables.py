@@ -1,4 +1,4 @@
-"""Reads the snapshot and trade tables, in memory or memory-mapped, a bounded number of rows at a time."""
+"""Reads the snapshot and trade tables, from memory or from files, a bounded number of rows at a time."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
