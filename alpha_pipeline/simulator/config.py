@@ -37,6 +37,8 @@ class SimulatorConfig:
         regime_hours: mean life of a volatility regime.
         regime_volatility: factor on `move_rate`, one per regime.
         u_shape: event rate at open and close over the rate at mid-session, minus 1.
+        halts_per_day: mean number of halts, each with a reopening auction.
+        halt_seconds: mean length of a halt.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -65,6 +67,8 @@ class SimulatorConfig:
     regime_hours: float = 1.0
     regime_volatility: tuple[float, ...] = (0.6, 1.0, 1.7)
     u_shape: float = 1.5
+    halts_per_day: float = 0.0
+    halt_seconds: float = 420.0
 
     def __post_init__(self) -> None:
         problems = [
@@ -111,6 +115,8 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "queue_lots": (2.0, 1e6),
     "regime_hours": (0.01, 1e4),
     "u_shape": (0.0, 20.0),
+    "halts_per_day": (0.0, 10.0),
+    "halt_seconds": (10.0, 1_800.0),
 }
 
 

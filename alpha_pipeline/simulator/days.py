@@ -13,10 +13,12 @@ from alpha_pipeline.artifacts import write_atomically
 from alpha_pipeline.instrument import InstrumentSpec, safe_name
 from alpha_pipeline.simulator.clock import event_clock
 from alpha_pipeline.simulator.config import SimulatorConfig
+from alpha_pipeline.simulator.halts import with_halts
 
 if TYPE_CHECKING:
     from alpha_pipeline.simulator.flow import Flow
 
+_HALT_STREAM = 1
 _OPENING_STREAM = 0xFFFF_FFFF  # keeps the opening prices' stream apart from that of any day
 
 
@@ -60,7 +62,14 @@ def simulate_day(config: SimulatorConfig, tick_nanos: int, day: str, index: int)
     run_day(market, flow_of(config), np.asarray(config.regime_volatility), signal, gaps)
     clock = event_clock(gaps, config, day, np.random.Generator(np.random.PCG64(entropy)))
     records = to_records(market.tape, clock, instrument_id=config.instrument_id, tick_nanos=tick_nanos)
-    return SimulatedDay(records=records, truth=signal.astype(np.float32))
+    truth = signal.astype(np.float32)
+    if config.halts_per_day:
+        stream = np.random.Generator(
+            np.random.PCG64(np.random.SeedSequence((config.seed, index, _HALT_STREAM)))
+        )
+        halted = with_halts(records, truth, config, tick_nanos, stream)
+        records, truth = halted.records, halted.truth
+    return SimulatedDay(records=records, truth=truth)
 
 
 def simulate_days(
