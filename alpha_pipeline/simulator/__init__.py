@@ -3,7 +3,7 @@
 from alpha_pipeline.simulator.config import SimulatorConfig
 from alpha_pipeline.simulator.days import SimulatedDay, simulate_day, simulate_days
 
-VERSION = "1"
+VERSION = "2"
 """Version of the market's rules: part of the identity of the days it wrote."""
 
 
