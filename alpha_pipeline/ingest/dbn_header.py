@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MAGIC = b"DBN"
 FIRST_READ = 1 << 14
 MAX_HEADER_BYTES = 1 << 26
+LENGTH_FIELD = slice(4, 8)
+"""Where a header says how many bytes follow, little endian."""
+
 SHOWN_REASON = 100
 MAX_INSTRUMENT_ID = 2**32 - 1
 NEVER = 2**64 - 1
@@ -35,6 +38,7 @@ def read_header(stream: ByteStream) -> tuple["Metadata", bytes]:
         count = stream.fill(more)
         head += more[:count]
         _refuse_foreign(stream.path, head)
+        _refuse_endless(stream.path, head)
         metadata, reason = _decode(head)
         if metadata is None and (not count or len(head) > MAX_HEADER_BYTES):
             raise InputError(
@@ -51,6 +55,16 @@ def _refuse_foreign(path: Path, head: bytes) -> None:
         raise InputError(
             f"{path} is not a DBN file: byte 0 of the stream begins {head[:8]!r} instead of {MAGIC!r}; "
             "fragments without header and the older DBZ format must be converted first"
+        )
+
+
+def _refuse_endless(path: Path, head: bytes) -> None:
+    """The library makes room for as much as a header claims to hold, and the process ends when there is none."""
+    claimed = int.from_bytes(head[LENGTH_FIELD], "little")
+    if claimed > MAX_HEADER_BYTES:
+        raise InputError(
+            f"{path} has a DBN header that claims {claimed} bytes (bytes 4 to 8 of the decompressed stream), must be "
+            f"at most {MAX_HEADER_BYTES}: the file is damaged, fetch it again"
         )
 
 

@@ -207,5 +207,5 @@ if __name__ == "__main__":
     with TemporaryDirectory() as name:
         cached = sample_cache(Path(name))
         pa.set_cpu_count(1)
-        resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
         print(json.dumps(fuzz(Path(name), cached, float(sys.argv[1]), int(sys.argv[2]))))
