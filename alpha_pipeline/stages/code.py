@@ -62,11 +62,13 @@ def _imports(module: str) -> tuple[str, ...]:
 
 @cache
 def _file(module: str) -> Path | None:
-    try:
-        spec = find_spec(module)
-    except ModuleNotFoundError:
+    """Where a module's code lies, without importing anything: `find_spec` imports the packages above a name."""
+    package, *rest = module.split(".")
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
         return None
-    return Path(spec.origin) if spec is not None and spec.origin else None
+    place = Path(spec.origin).parent.joinpath(*rest)
+    return next((path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None)
 
 
 @cache
