@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-faults test-gpu check lint lock clean
+.PHONY: help setup demo test test-slow test-faults test-gpu bench check lint lock clean
 
 SUITABLE := import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
@@ -39,6 +39,9 @@ test-faults: setup ## kill processes and fill disks, for real (minutes)
 
 test-gpu: setup ## run the tests that need an accelerator
 	@$(PYTEST) -m gpu $(ARGS) || [ $$? -eq 5 ]
+
+bench: setup ## measure the claims of docs/benchmarks.md (minutes; needs 15 GB of disk)
+	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks $(ARGS)
 
 lint: setup ## check style, formatting, types, import rules and the lock file
 	@failed=; for tool in "ruff check ." "ruff format --check ." "pyright" "lint-imports" "python scripts/lock.py --check"; do \

@@ -1,6 +1,6 @@
 """The header of a DBN file and its symbol mappings, read by the official library."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -110,7 +110,7 @@ def header_listings(path: Path, metadata: "Metadata") -> list[Listing]:
     """Symbol mappings of the header; an unresolved one (empty target) lists nothing.
 
     Raises:
-        InputError: an instrument id is no number.
+        InputError: an instrument id is no number, or a date is none.
     """
     forward = str(metadata.stype_out) == "instrument_id"
     if not forward and str(metadata.stype_in) != "instrument_id":
@@ -122,10 +122,21 @@ def header_listings(path: Path, metadata: "Metadata") -> list[Listing]:
             start_ns=_midnight_ns(entry["start_date"]),
             end_ns=_midnight_ns(entry["end_date"]),
         )
-        for key, entries in metadata.mappings.items()
+        for key, entries in _mappings(path, metadata).items()
         for entry in entries
         if entry["symbol"]
     ]
+
+
+def _mappings(path: Path, metadata: "Metadata") -> Mapping[str, Any]:
+    """The library keeps dates as numbers, and makes dates of them only now."""
+    try:
+        return metadata.mappings
+    except (ValueError, OverflowError) as error:
+        raise InputError(
+            f"{path} has symbol mappings in its header that cannot be read ({error}): the file is damaged, fetch it "
+            "again"
+        ) from error
 
 
 def _instrument_id(path: Path, text: str) -> int:

@@ -73,3 +73,12 @@ def test_mapping_record_shorter_than_its_kind_is_refused(tmp_path):
     path = write(tmp_path / "x.dbn", [mapping_record(), Msg()], head=header(ts_out=True), plain=True)
     with pytest.raises(InputError, match=r"symbol-mapping record that cannot be read \(Malformed"):
         read(path)
+
+
+def test_date_that_is_none_is_one_sentence(tmp_path):
+    """The first of January of year 0, as a damaged word in a mapping's interval has it."""
+    day = int(f"{DAY:%Y%m%d}").to_bytes(4, "little")
+    head = header().replace(day, (101).to_bytes(4, "little"), 1)
+    path = write(tmp_path / "x.dbn.zst", [Msg()], head=head)
+    with pytest.raises(InputError, match="symbol mappings in its header that cannot be read"):
+        DbnFile(path)
