@@ -5,10 +5,11 @@ does not look at, is refused; infinities and NaN fail in float columns; an empty
 day without rows is a fact.
 """
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from alpha_core.errors import ConfigError, DataError
 from alpha_core.shapes import LEVELS
@@ -17,6 +18,7 @@ from alpha_pipeline.results import Check
 if TYPE_CHECKING:
     import pandera.polars as pandera
     import polars as pl
+    from pandera.errors import SchemaError
 
 EXAMPLES = 3
 SHOWN_RULES = 4
@@ -86,27 +88,24 @@ class _Problem:
 
     Attributes:
         expected: column and rule.
-        columns: for a rule between columns, those that it compares; pandera gives whole rows there.
         count: violations so far.
         found: the first of them.
-        rows: where those are.
+        rows: where those are; none for a rule on the table as such.
     """
 
     expected: str
-    columns: Sequence[str]
     count: int = 0
     found: list[str] = field(default_factory=list)
-    rows: list[str] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
 
-    def add(self, cases: "pl.DataFrame", offset: int) -> None:
-        self.count += cases.height
-        room = EXAMPLES - len(self.found)
-        self.found += [_shown(case, self.columns) for case in cases["failure_case"][:room].to_list()]
-        self.rows += [str(row + offset) for row in cases["index"][:room].to_list() if row is not None]
+    @property
+    def rank(self) -> tuple[list[int], str]:
+        """What is told first: the table as such, then what is broken first; the same however a table is sliced."""
+        return self.rows[:1], self.expected
 
     @property
     def sentence(self) -> str:
-        where = f" in rows {', '.join(self.rows)}" if self.rows else ""
+        where = f" in rows {', '.join(map(str, self.rows))}" if self.rows else ""
         more = f", {self.count} cases" if self.count > EXAMPLES else ""
         return f"{self.expected}, found {', '.join(self.found)[:SHOWN_CHARACTERS]}{where}{more}"
 
@@ -122,14 +121,14 @@ class _Findings:
         self.rows = 0
         self._schema: Any = None
         self._last: Any = None
-        self._problems: dict[tuple[str | None, str], _Problem] = {}
+        self._problems: dict[str, _Problem] = {}
 
     @property
     def count(self) -> int:
         return sum(problem.count for problem in self._problems.values())
 
     def text(self) -> str:
-        problems = list(self._problems.values())
+        problems = sorted(self._problems.values(), key=lambda problem: problem.rank)
         shown = "; ".join(problem.sentence for problem in problems[:SHOWN_RULES])
         more = f"; and {len(problems) - SHOWN_RULES} more rules" if len(problems) > SHOWN_RULES else ""
         return shown + more
@@ -146,30 +145,33 @@ class _Findings:
             self._schema = _with_finite_floats(rule.build(), frame)
         known = 0 if self._last is None else 1
         joined = frame if self._last is None else pl.concat([self._last, frame])
-        cases = _failure_cases(self._schema, joined)
-        if cases is not None:
-            self._note(cases, known)
+        for error in _errors(self._schema, joined):
+            self._note(error, joined, known)
         self._last = frame.tail(1)
         self.rows += frame.height
 
-    def _note(self, cases: "pl.DataFrame", known: int) -> None:
-        """Count cases, but not those of the `known` rows that were looked at before, nor one of no row twice."""
-        assert self._schema is not None
-        columns = {str(check.name): (check.title or "").split() for check in self._schema.checks or ()}
-        for group in cases.partition_by("column", "check", maintain_order=True):
-            key = group["column"][0], group["check"][0]
-            seen = key in self._problems
-            index = group["index"]
-            new = group.filter(index.is_null() & (not seen) | (index >= known).fill_null(False))
-            if new.height:
-                problem = self._problems.setdefault(
-                    key, _Problem(f"{key[0] or 'table'} expected {key[1]}", columns.get(key[1], ()))
-                )
-                problem.add(new, self.rows - known)
+    def _note(self, error: "SchemaError", frame: "pl.DataFrame", known: int) -> None:
+        """Count a broken rule's rows, but for the `known` ones of before; a rule on no row counts once a table."""
+        from pandera.constants import CHECK_OUTPUT_KEY
+
+        expected = f"{error.schema.name or 'table'} expected {_rule_name(error)}"
+        problem = self._problems.get(expected) or _Problem(expected)
+        if error.check_output is None:
+            if not problem.count:
+                problem.count, problem.found = 1, [str(error.failure_cases)]
+        else:
+            broken = np.flatnonzero(~error.check_output[CHECK_OUTPUT_KEY].to_numpy())
+            broken = broken[broken >= known]
+            problem.count += len(broken)
+            for row in broken[: EXAMPLES - len(problem.found)].tolist():
+                problem.found.append(_shown(error, frame, row))
+                problem.rows.append(row - known + self.rows)
+        if problem.count:
+            self._problems[expected] = problem
 
 
-def _failure_cases(schema: "pandera.DataFrameSchema", frame: "pl.DataFrame") -> "pl.DataFrame | None":
-    """Pandera's table of failures, None when there is none."""
+def _errors(schema: "pandera.DataFrameSchema", frame: "pl.DataFrame") -> "Sequence[SchemaError]":
+    """Every rule of the schema that the table breaks."""
     import pandera.polars as pandera
     from pandera.config import ValidationDepth, config_context
 
@@ -177,18 +179,24 @@ def _failure_cases(schema: "pandera.DataFrameSchema", frame: "pl.DataFrame") -> 
         # an environment variable could otherwise switch validation off
         with config_context(validation_enabled=True, validation_depth=ValidationDepth.SCHEMA_AND_DATA):
             schema.validate(frame, lazy=True)
-    except pandera.errors.SchemaErrors as error:
-        assert not isinstance(error.failure_cases, str)
-        return error.failure_cases
-    return None
+    except pandera.errors.SchemaErrors as errors:
+        return errors.schema_errors
+    return ()
 
 
-def _shown(case: str, columns: Sequence[str]) -> str:
-    if not columns:
-        return str(case)
-    row = json.loads(case)
-    more = " ..." if len(columns) > SHOWN_COLUMNS else ""
-    return " ".join(f"{column}={row[column]}" for column in columns[:SHOWN_COLUMNS]) + more
+def _rule_name(error: "SchemaError") -> str:
+    check: Any = error.check
+    return check if isinstance(check, str) else str(check.error or check.name or check)
+
+
+def _shown(error: "SchemaError", frame: "pl.DataFrame", row: int) -> str:
+    """The value of a column, or the values that a rule between columns compares."""
+    if error.schema.name:
+        return str(frame[str(error.schema.name)][row])
+    check: Any = error.check
+    between = error.schema.unique if isinstance(check, str) else check.title.split()
+    more = " ..." if len(between) > SHOWN_COLUMNS else ""
+    return " ".join(f"{column}={frame[column][row]}" for column in between[:SHOWN_COLUMNS]) + more
 
 
 def _with_finite_floats(
@@ -217,7 +225,9 @@ def _row_check(name: str, expression: "pl.Expr") -> Any:
     def holds(data: Any) -> "pl.LazyFrame":
         return data.lazyframe.select(expression.fill_null(True))
 
-    return pandera.Check(holds, name=name, title=" ".join(dict.fromkeys(expression.meta.root_names())))
+    columns = " ".join(dict.fromkeys(expression.meta.root_names()))
+    # pandera makes a JSON text of every whole row that fails: gigabytes when all rows of a slice do
+    return pandera.Check(holds, name=name, title=columns, n_failure_cases=1)
 
 
 def _snapshots() -> "pandera.DataFrameSchema":
