@@ -55,11 +55,13 @@ def compute(day: Path, stride: int) -> None:
 def rates(folder: Path) -> list[Row]:
     day = tables(folder, EVENTS)
     compute(day, 1)
-    seen = interleaved({"every": lambda: compute(day, 1), "tenth": lambda: compute(day, 10)}, ROUNDS)
+    seen = interleaved(
+        {"every": lambda: compute(day, 1), "tenth": lambda: compute(day, 10)}, ROUNDS, time.process_time
+    )
     middle = medians(seen)
     return [
         Row(
-            "features, labels and tape, one row a snapshot, reading included",
+            "features, labels and tape, one row a snapshot, reading included, of one core",
             f"{EVENTS / middle['every'] / 1e6:.2f} M snapshots/s",
             "1.5 M/s",
         ),

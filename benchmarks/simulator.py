@@ -15,10 +15,16 @@ def run() -> list[Row]:
     simulate_day(SimulatorConfig(events_per_day=1000), 250_000_000, config.start_date, 0)
     times = []
     for _ in range(5):
-        began = time.perf_counter()
+        began = time.process_time()
         simulate_day(config, 250_000_000, config.start_date, 0)
-        times.append(time.perf_counter() - began)
-    return [Row("simulator, events to records", f"{EVENTS / sorted(times)[2] / 1e6:.2f} M events/s", "1 M/s")]
+        times.append(time.process_time() - began)
+    return [
+        Row(
+            "simulator, events to records, of one core",
+            f"{EVENTS / sorted(times)[2] / 1e6:.2f} M events/s",
+            "1 M/s",
+        )
+    ]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The instrument's usable records over all files of a day, in file order or sorted, chunk by chunk."""
 
 import hashlib
+import mmap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -116,13 +117,24 @@ def sorted_by_time(chunks: Iterator[np.ndarray], spool: Path, chunk_records: int
         spool: path of a temporary file, which the caller removes.
         chunk_records: records per chunk given back.
     """
+    times = [np.empty(0, np.uint64)]
     with spool.open("wb") as file:
         for records in chunks:
+            times.append(np.array(records["ts_recv"]))
             file.write(np.ascontiguousarray(records).data)
-    stored = np.memmap(spool, dtype=MBP10_DTYPE, mode="r")
-    order = np.argsort(stored["ts_recv"], kind="stable")
-    for start in range(0, len(order), chunk_records):
-        yield take(stored, order[start : start + chunk_records])
+    order = np.argsort(np.concatenate(times), kind="stable")
+    del times
+    if not len(order):
+        return
+    with spool.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages:
+        stored = np.frombuffer(pages, dtype=MBP10_DTYPE)
+        for start in range(0, len(order), chunk_records):
+            chunk = take(stored, order[start : start + chunk_records])
+            pages.madvise(
+                mmap.MADV_DONTNEED
+            )  # pages that were looked at would count as memory of the process
+            yield chunk
+        del stored
 
 
 def ahead(chunks: Chunks) -> Iterator[np.ndarray]:
