@@ -171,6 +171,14 @@ def write_atomically(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def publish_file(whole: Path, target: Path) -> None:
+    """Give a finished file of the same file system its final name; a crash leaves the old or the new content."""
+    with whole.open("rb") as stream:
+        os.fsync(stream.fileno())
+    whole.replace(target)
+    _fsync_folder(target.parent)
+
+
 def _read_pointer(pointer: Path) -> dict[str, Any] | None:
     try:
         return json.loads(pointer.read_text())

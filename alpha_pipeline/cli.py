@@ -52,7 +52,7 @@ def _shared(debug: Annotated[bool, typer.Option(help="Show tracebacks.")] = Fals
 def run(
     instrument: Annotated[str, typer.Option(help="Name of a file in instruments/, without .toml.")] = "demo",
     raw: Annotated[
-        Path | None, typer.Option(help="Folder with raw files; data/raw/<instrument> if not given.")
+        str | None, typer.Option(help="Folder or URL with raw files; the configured one if not given.")
     ] = None,
     demo: Annotated[
         bool, typer.Option("--demo", help="The simulated market that ships with the product.")
@@ -103,7 +103,7 @@ def simulate(
 @app.command()
 def build(
     instrument: Annotated[str, typer.Option(help="Name of a file in instruments/, without .toml.")] = "demo",
-    raw: Annotated[Path | None, typer.Option(help="Folder with raw files.")] = None,
+    raw: Annotated[str | None, typer.Option(help="Folder or URL with raw files.")] = None,
     day: Annotated[list[str] | None, typer.Option(help="Only this day; may be repeated.")] = None,
     processes: Annotated[
         int | None, typer.Option(help="Days at a time; what cores and free memory allow if not given.")
@@ -137,7 +137,7 @@ def build(
 @app.command()
 def status(
     instrument: Annotated[str, typer.Option(help="Name of a file in instruments/, without .toml.")] = "demo",
-    raw: Annotated[Path | None, typer.Option(help="Folder with raw files.")] = None,
+    raw: Annotated[str | None, typer.Option(help="Folder or URL with raw files.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Say which artifacts are stale and why, what follows from them, and which days are kept out. Runs nothing."""
@@ -189,7 +189,7 @@ def download(
 @app.command()
 def quality(
     instrument: Annotated[str, typer.Option(help="Name of a file in instruments/, without .toml.")] = "demo",
-    raw: Annotated[Path | None, typer.Option(help="Folder with raw files.")] = None,
+    raw: Annotated[str | None, typer.Option(help="Folder or URL with raw files.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the page with all days and their details.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the days as JSON.")] = False,
 ) -> None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,11 +11,11 @@ from alpha_pipeline.paths import Workspace
 app = typer.Typer(help="Look at the feature cache, verify it, clean up behind it.", no_args_is_help=True)
 
 INSTRUMENT = Annotated[str, typer.Option(help="Name of a file in instruments/, without .toml.")]
-RAW = Annotated[Path | None, typer.Option(help="Folder with raw files.")]
+RAW = Annotated[str | None, typer.Option(help="Folder or URL with raw files.")]
 AS_JSON = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 
 
-def _scope(instrument: str, raw: Path | None) -> Any:
+def _scope(instrument: str, raw: str | None) -> Any:
     from alpha_pipeline.run import scope_of
 
     return scope_of(instrument, Workspace.locate(), raw=raw)

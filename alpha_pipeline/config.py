@@ -18,7 +18,7 @@ from alpha_pipeline.download.config import DownloadConfig
 from alpha_pipeline.evaluation.config import GateConfig, GridConfig, WalkForwardConfig
 from alpha_pipeline.features.config import FeatureConfig
 from alpha_pipeline.fills.config import FillConfig
-from alpha_pipeline.ingest.config import IngestConfig, QualityThresholds
+from alpha_pipeline.ingest.config import IngestConfig, QualityThresholds, SourceConfig
 from alpha_pipeline.instrument import InstrumentSpec
 from alpha_pipeline.paths import Workspace
 from alpha_pipeline.simulator.config import SimulatorConfig
@@ -29,6 +29,7 @@ class PipelineConfig(BaseModel):
 
     Attributes:
         instrument: what is traded and how its files name it.
+        source: where its raw files lie.
         simulator: present when the market is simulated rather than read from files of one's own.
         download: present when missing days can be fetched from the vendor.
         seed: root of every random stream.
@@ -39,6 +40,7 @@ class PipelineConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     instrument: InstrumentSpec
+    source: SourceConfig = Field(default_factory=SourceConfig)
     ingest: IngestConfig = Field(default_factory=IngestConfig)
     quality: QualityThresholds = Field(default_factory=QualityThresholds)
     features: FeatureConfig = Field(default_factory=FeatureConfig)

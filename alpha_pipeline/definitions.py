@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import dagster as dg
 
@@ -18,23 +17,22 @@ from alpha_pipeline.stages import STAGES
 def build_defs(
     workspace: Workspace | None = None,
     instruments: Sequence[str] | None = None,
-    raw: Mapping[str, Path] | None = None,
+    raw: Mapping[str, str] | None = None,
 ) -> dg.Definitions:
     """Assets, jobs, schedules and sensors of each instrument.
 
     Args:
         workspace: where everything lies; the located one by default.
         instruments: names to include; all that have a file by default.
-        raw: folders of raw files, where they are not the default ones.
+        raw: folders or URLs of raw files, where they are not the configured ones.
     """
     # Partitioned checks are what keeps a bad day from stopping the others; Dagster marks them as a preview.
     warnings.filterwarnings("ignore", category=dg.PreviewWarning)
     workspace = workspace or Workspace.locate()
-    folders = {name: str(folder) for name, folder in (raw or {}).items()}
     parts = [_market(load(name, workspace)) for name in instruments or available(workspace)]
     shared = dg.Definitions(
         resources={
-            "pipeline": Pipeline(root=str(workspace.root), raw=folders),
+            "pipeline": Pipeline(root=str(workspace.root), raw=dict(raw or {})),
             "downloads": Downloads(root=str(workspace.root)),
         },
         loggers={"console": dg.colored_console_logger, "progress": progress_logger},

@@ -8,9 +8,13 @@ write inside the same tick of the clock would leave no trace.
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
+from filelock import FileLock
+
 from alpha_pipeline.artifacts import write_atomically
+from alpha_pipeline.bucket import is_url
 from alpha_pipeline.provenance import digest_file
 
 SETTLED_NS = 2 * 10**9
@@ -32,14 +36,25 @@ class DigestIndex:
         began = time.time_ns()
         value = digest_file(file)
         if identity(file) == before and began - _changed_ns(file) > SETTLED_NS:
-            self._remember(name, before, value)
+            self.remember({name: (before, value)})
         return value
 
-    def _remember(self, name: str, identified: str, value: str) -> None:
-        """Other processes may have written meanwhile: theirs is kept too; a lost entry costs one more reading."""
-        self._known = {k: v for k, v in (_read(self._path) | self._known).items() if Path(k).exists()}
-        self._known[name] = (identified, value)
-        write_atomically(self._path, json.dumps(self._known, indent=0).encode())
+    def known(self, name: str, identified: str) -> str | None:
+        """What is remembered of a file by name, None unless its identity is still the same."""
+        for _ in range(2):
+            found = self._known.get(name)
+            if found is not None and found[0] == identified:
+                return found[1]
+            self._known = _read(self._path)  # another process may have learnt it meanwhile
+        return None
+
+    def remember(self, entries: Mapping[str, tuple[str, str]]) -> None:
+        """Keep identity and value by name, beside what other processes keep; files that are gone are dropped."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(self._path.with_name(f".{self._path.name}.lock")):
+            merged = self._known | _read(self._path) | dict(entries)
+            self._known = {k: v for k, v in merged.items() if is_url(k) or Path(k).exists()}
+            write_atomically(self._path, json.dumps(self._known, indent=0).encode())
 
 
 def identity(file: Path) -> str:

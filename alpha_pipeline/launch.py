@@ -16,7 +16,7 @@ from typing import Any
 import dagster as dg
 
 from alpha_core.errors import DataError
-from alpha_pipeline.artifacts import WHOLE, ArtifactStore
+from alpha_pipeline.artifacts import WHOLE
 from alpha_pipeline.assets.factory import PIPELINE_RUN_TAG
 from alpha_pipeline.config import load
 from alpha_pipeline.definitions import build_defs
@@ -26,7 +26,7 @@ from alpha_pipeline.paths import Workspace
 from alpha_pipeline.plan import Stale, rejection, stale_day, stale_whole, standing
 from alpha_pipeline.sqlite import cheap_commits
 from alpha_pipeline.stages import STAGES
-from alpha_pipeline.stages.base import Days, Scope, Stage
+from alpha_pipeline.stages.base import Days, Scope, Stage, open_scope
 from alpha_pipeline.workers import worker_pool
 
 _QUIET = {"loggers": {"progress": {}}}
@@ -90,7 +90,7 @@ def _bring_days(
         if not stale[day]:
             say(runner.bring_up_to_date(stages, [], day, labels[day]))
     names = tuple(stage.name for stage in stages)
-    root, raw, tags = runner.workspace.root, runner.scope.raw, tuple(runner.tags.items())
+    root, raw, tags = runner.workspace.root, str(runner.scope.raw), tuple(runner.tags.items())
     with worker_pool(min(processes, len(busy))) as pool:
         tasks = [
             pool.submit(_bring_day, root, runner.scope.config.name, raw, tags, names, day, labels[day])
@@ -105,7 +105,7 @@ def _bring_days(
 def _bring_day(
     root: Path,
     instrument: str,
-    raw: Path,
+    raw: str,
     tags: tuple[tuple[str, str], ...],
     names: tuple[str, ...],
     day: str,
@@ -120,15 +120,12 @@ def _bring_day(
 
 
 @cache
-def _standing_runner(root: Path, instrument: str, raw: Path, tags: tuple[tuple[str, str], ...]) -> "_Runner":
+def _standing_runner(root: Path, instrument: str, raw: str, tags: tuple[tuple[str, str], ...]) -> "_Runner":
     """What a worker keeps from day to day; it lasts as long as its process."""
     workspace, standing_contexts = Workspace(root), ExitStack()
     standing_contexts.enter_context(cheap_commits())
     instance = standing_contexts.enter_context(_instance(workspace))
-    config = load(instrument, workspace)
-    scope = Scope(
-        config=config, store=ArtifactStore(workspace.store(instrument)), raw=raw, report=lambda _: None
-    )
+    scope = open_scope(load(instrument, workspace), workspace, raw=raw, report=lambda _: None)
     runner = _Runner(scope, workspace, instance, dict(tags), Launched())
     runner.contexts = standing_contexts
     return runner
@@ -157,7 +154,7 @@ class _Runner:
             tags,
             done,
         )
-        defs = build_defs(workspace, [scope.config.name], {scope.config.name: scope.raw})
+        defs = build_defs(workspace, [scope.config.name], {scope.config.name: str(scope.raw)})
         self.job = defs.resolve_implicit_global_asset_job_def()
         self.contexts = ExitStack()
 

@@ -42,5 +42,10 @@ class Workspace:
     def raw(self, instrument: str) -> Path:
         return self.root / "data" / "raw" / instrument
 
+    @property
+    def spool(self) -> Path:
+        """Local copies of files that are read by URL."""
+        return self.root / "data" / "spool"
+
     def store(self, instrument: str) -> Path:
         return self.root / "data" / "store" / instrument

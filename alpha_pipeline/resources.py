@@ -7,12 +7,11 @@ from pathlib import Path
 import dagster as dg
 from pydantic import Field
 
-from alpha_pipeline.artifacts import ArtifactStore
 from alpha_pipeline.config import load
 from alpha_pipeline.download import DayResult
 from alpha_pipeline.fetch import fetch_market
 from alpha_pipeline.paths import Workspace
-from alpha_pipeline.stages.base import Scope
+from alpha_pipeline.stages.base import Scope, open_scope
 from alpha_pipeline.tracking import Tracker
 
 
@@ -21,7 +20,7 @@ class Pipeline(dg.ConfigurableResource):
 
     Attributes:
         root: folder of the workspace.
-        raw: folder of raw files by instrument, where it is not the default `data/raw/<instrument>`.
+        raw: folder or URL of raw files by instrument, where it is not the configured one.
     """
 
     root: str
@@ -30,12 +29,7 @@ class Pipeline(dg.ConfigurableResource):
     def scope(self, instrument: str, report: Callable[[str], None]) -> Scope:
         """What the stages of one instrument share; reads the configuration afresh."""
         workspace = Workspace(Path(self.root))
-        return Scope(
-            config=load(instrument, workspace),
-            store=ArtifactStore(workspace.store(instrument)),
-            raw=Path(self.raw.get(instrument, workspace.raw(instrument))),
-            report=report,
-        )
+        return open_scope(load(instrument, workspace), workspace, raw=self.raw.get(instrument), report=report)
 
     def tracker(self) -> Tracker:
         workspace = Workspace(Path(self.root))

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from alpha_core.errors import ConfigError, DataError
-from alpha_pipeline.artifacts import WHOLE, Artifact, ArtifactStore, write_atomically
+from alpha_pipeline.artifacts import WHOLE, Artifact, write_atomically
+from alpha_pipeline.bucket import is_url
 from alpha_pipeline.config import PipelineConfig, load
 from alpha_pipeline.evaluation.verdict import read_verdict
 from alpha_pipeline.launched import Launched
@@ -14,7 +15,7 @@ from alpha_pipeline.paths import Workspace
 from alpha_pipeline.plan import Stale, stale_day, stale_whole, standing
 from alpha_pipeline.provenance import canonical_json, digest_file, digest_json, digest_tree
 from alpha_pipeline.stages import STAGES
-from alpha_pipeline.stages.base import Scope, Stage
+from alpha_pipeline.stages.base import Scope, Stage, open_scope
 from alpha_pipeline.stages.oos_gate import VERDICT_FILE
 from alpha_pipeline.stages.report import FILE as REPORT_FILE
 from alpha_pipeline.workers import worker_count
@@ -78,7 +79,7 @@ def run_market(
     instrument: str,
     workspace: Workspace,
     *,
-    raw: Path | None,
+    raw: Path | str | None,
     until: str | None,
     say: Callable[[str], None],
     only: Sequence[str] = (),
@@ -89,7 +90,7 @@ def run_market(
     Args:
         instrument: name of a configuration file.
         workspace: where everything lies.
-        raw: folder of raw files, None for the default one.
+        raw: folder or URL of raw files, None for the configured one.
         until: last stage to run, None for all.
         say: receives lines of progress.
         only: days of the per-day stages, all when empty.
@@ -100,8 +101,8 @@ def run_market(
     """
     worker_count(processes, 1)  # tells a wrong number before anything is done
     scope = scope_of(instrument, workspace, raw=raw, say=say)
-    if scope.config.simulator is not None and raw is None:
-        ensure_market(scope.config, scope.raw, say=say)
+    if scope.config.simulator is not None and raw is None and not scope.config.source.raw:
+        ensure_market(scope.config, workspace.raw(instrument), say=say)
     stages = _until(until)
     done = _launch_if_stale(scope, workspace, stages, _chosen(scope, only), processes, say)
     reached = any(stage.name == "oos_gate" for stage in stages)
@@ -126,14 +127,16 @@ def _intact(artifact: Artifact) -> Artifact:
 
 
 def scope_of(
-    instrument: str, workspace: Workspace, *, raw: Path | None, say: Callable[[str], None] = print
+    instrument: str, workspace: Workspace, *, raw: Path | str | None, say: Callable[[str], None] = print
 ) -> Scope:
-    """What the stages of an instrument share; the folder of raw files must exist."""
-    folder = raw.resolve() if raw is not None else workspace.raw(instrument)
-    if raw is not None and not folder.is_dir():
-        raise ConfigError(f"--raw was {raw}, must be an existing folder with MBP-10 files")
+    """What the stages of an instrument share; a folder that is named by hand must exist."""
     config = load(instrument, workspace)
-    return Scope(config=config, store=ArtifactStore(workspace.store(instrument)), raw=folder, report=say)
+    if raw is None or is_url(str(raw)):
+        return open_scope(config, workspace, raw=raw and str(raw), report=say)
+    folder = Path(raw).resolve()
+    if not folder.is_dir():
+        raise ConfigError(f"--raw was {raw}, must be an existing folder with MBP-10 files, or a URL")
+    return open_scope(config, workspace, raw=str(folder), report=say)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +158,7 @@ def standings_of(
     instrument: str,
     workspace: Workspace,
     *,
-    raw: Path | None,
+    raw: Path | str | None,
     stages: Sequence[Stage] = STAGES,
     only: Sequence[str] = (),
 ) -> Standings:
@@ -252,6 +255,7 @@ def _launch_if_stale(
     done = Launched()
     say(f"{scope.config.name}: {len(days)} days in {scope.raw}")
     by_day, whole = [s for s in stages if s.per_day], [s for s in stages if not s.per_day]
+    scope.settle(days)
     stale = [day for day in days if stale_day(stages, scope, day)]
     if stale or (whole and stale_whole(whole, scope)):
         from alpha_pipeline.launch import launch

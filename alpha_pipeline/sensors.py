@@ -7,7 +7,6 @@ from typing import Any
 import dagster as dg
 
 from alpha_core.errors import AlphaError
-from alpha_pipeline.digests import is_settled
 from alpha_pipeline.partitions import day_partitions
 from alpha_pipeline.plan import Stale, stale_day
 from alpha_pipeline.provenance import digest_json
@@ -87,7 +86,7 @@ def stale_versions(instrument: str, job: Any) -> dg.SensorDefinition:
 
 def _is_whole(scope: Scope, day: str) -> bool:
     """Whether nobody has written to the day's files for a while, whatever modification time they claim."""
-    return all(is_settled(path, _QUIET_SECONDS) for path in scope.raw_files[day])
+    return all(scope.raw.is_settled(path, _QUIET_SECONDS) for path in scope.raw_files[day])
 
 
 def _stale_requests(scope: Scope, days: Sequence[str]) -> Iterator[dg.RunRequest]:

@@ -47,6 +47,26 @@ class IngestConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SourceConfig:
+    """The section `[source]`: where an instrument's raw files lie.
+
+    Attributes:
+        raw: folder or URL (`s3://bucket/prefix`, `file:///folder`); a relative path starts at the workspace. Empty
+            for `data/raw/<instrument>`.
+        spool_gib: bound on local copies of files that are read by URL, in GiB; those being read may exceed it.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    raw: str = ""
+    spool_gib: float = 20.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.spool_gib < float("inf"):
+            raise ConfigError(f"source: spool_gib was {self.spool_gib}, must be positive and finite")
+
+
+@dataclass(frozen=True, kw_only=True)
 class QualityThresholds:
     """What a day must meet before anything is built on it.
 

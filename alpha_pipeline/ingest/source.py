@@ -7,10 +7,12 @@ layout of MBP10_DTYPE; selection, events, segments, tables and reports are the s
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 from alpha_core.errors import InputError
 from alpha_pipeline.ingest.databento import DbnSource
+from alpha_pipeline.ingest.folder import RawFolder
 from alpha_pipeline.ingest.raw import FileName, RawFile, Source
 from alpha_pipeline.instrument import InstrumentSpec
 
@@ -33,7 +35,7 @@ def open_raw(path: Path) -> AbstractContextManager[RawFile]:
     )
 
 
-def discover(raw: Path, spec: InstrumentSpec) -> dict[str, list[Path]]:
+def discover(raw: RawFolder, spec: InstrumentSpec) -> dict[str, list[Path]]:
     """The instrument's files below a folder, by UTC day; several files of one day in order of their names.
 
     Symbols are compared whole (`InstrumentSpec.matches`), never as parts of a name. Files whose name says
@@ -51,42 +53,35 @@ def discover(raw: Path, spec: InstrumentSpec) -> dict[str, list[Path]]:
     Raises:
         InputError: the folder is absent, holds no file of the instrument, or one of several days.
     """
-    if not raw.is_dir():
-        raise InputError(f"{raw} is not a folder: put the files of {spec.name} there or name another folder")
+    files = raw.files()
+    ours = _ours(raw, files, spec)
     days: dict[str, dict[Path, FileName]] = defaultdict(dict)
-    passed: list[Path] = []
-    for path in _visible_files(raw):
-        name = _name_of(path, spec)
-        if name is None:
-            passed.append(path)
-        else:
-            days[name.day][path] = name
-    if not days:
-        raise InputError(_nothing_found(raw, spec, passed))
-    return {day: _read_once(days[day]) for day in sorted(days)}
-
-
-def _visible_files(folder: Path) -> list[Path]:
-    paths = (path for path in folder.rglob("*") if path.is_file())
-    return sorted(
-        path for path in paths if not any(p.startswith(".") for p in path.relative_to(folder).parts)
-    )
-
-
-def _name_of(path: Path, spec: InstrumentSpec) -> FileName | None:
-    """What the name says of a file of the instrument, None for other files."""
-    for source in SOURCES:
-        name = source.parse(path.name)
-        if name is None or not name.usable:
-            continue
-        ours = source.belongs(path, spec) if name.symbol is None else spec.matches(name.symbol)
-        if ours and name.until is not None:
+    for path, name in ours.items():
+        if name.until is not None:
             raise InputError(
                 f"{path} spans the days {name.day} to {name.until}, must hold one UTC day: fetch it by day"
             )
-        if ours:
-            return name
-    return None
+        days[name.day][path] = name
+    if not days:
+        raise InputError(_nothing_found(raw, spec, files))
+    return {day: _read_once(days[day]) for day in sorted(days)}
+
+
+def _ours(raw: RawFolder, files: Sequence[Path], spec: InstrumentSpec) -> dict[Path, FileName]:
+    """The files of the instrument and what their names say, in order."""
+    named: dict[Path, FileName] = {}
+    for source in SOURCES:
+        parsed = {path: source.parse(path.name) for path in files if path not in named}
+        usable = {path: name for path, name in parsed.items() if name is not None and name.usable}
+        silent = [path for path, name in usable.items() if name.symbol is None]
+        belong = raw.peek(silent, f"belongs to {'|'.join(spec.symbols)}", partial(source.belongs, spec=spec))
+        inside = {path for path, yes in zip(silent, belong, strict=True) if yes}
+        named |= {
+            path: name
+            for path, name in usable.items()
+            if path in inside or (name.symbol is not None and spec.matches(name.symbol))
+        }
+    return {path: named[path] for path in files if path in named}
 
 
 def _read_once(files: Mapping[Path, FileName]) -> list[Path]:
@@ -99,7 +94,7 @@ def _may_repeat(symbol: str | None, others: Set[str | None]) -> bool:
     return bool(others) and (symbol is None or symbol in others or None in others)
 
 
-def _nothing_found(raw: Path, spec: InstrumentSpec, passed: Sequence[Path]) -> str:
+def _nothing_found(raw: RawFolder, spec: InstrumentSpec, passed: Sequence[Path]) -> str:
     wanted = f"{spec.name} (symbols {' or '.join(spec.symbols)})"
     if not passed:
         return f"{raw} is empty, must hold MBP-10 files of {wanted}"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -10,11 +11,15 @@ from typing import Any
 
 from filelock import FileLock
 
-from alpha_core.errors import DataError
+from alpha_core.errors import AlphaError, DataError
 from alpha_pipeline.artifacts import WHOLE, Artifact, ArtifactStore
+from alpha_pipeline.bucket import is_url
 from alpha_pipeline.config import PipelineConfig
 from alpha_pipeline.digests import DigestIndex
 from alpha_pipeline.evaluation.splits import in_sample_oos
+from alpha_pipeline.ingest.folder import RawFolder, open_folder
+from alpha_pipeline.ingest.spool import Spool
+from alpha_pipeline.paths import Workspace
 from alpha_pipeline.provenance import Stamp, canonical_json, digest_json
 from alpha_pipeline.results import StageResult
 from alpha_pipeline.stages.checks import completed
@@ -54,13 +59,13 @@ class Scope:
     Attributes:
         config: the instrument's configuration.
         store: where artifacts are published.
-        raw: folder with the instrument's raw files.
+        raw: where the instrument's raw files lie.
         report: receives one line of progress at a time.
     """
 
     config: PipelineConfig
     store: ArtifactStore
-    raw: Path
+    raw: RawFolder
     report: Callable[[str], None] = field(default=print)
 
     @cached_property
@@ -70,13 +75,25 @@ class Scope:
 
         return discover(self.raw, self.config.instrument)
 
-    @cached_property
-    def _digests(self) -> DigestIndex:
-        return DigestIndex(self.store.root / "raw_digests.json")
-
     def raw_digests(self, day: str) -> dict[str, str]:
-        """Content digest of each raw file of a day; names and times do not count."""
-        return {f"raw/{i}": self._digests.digest(p) for i, p in enumerate(self.raw_files.get(day, []))}
+        """Content digest of each raw file of a day; names and times do not count.
+
+        What lies elsewhere and was not read since it changed has a digest that no stored stamp has.
+        """
+        return {f"raw/{i}": self.raw.digest(p) for i, p in enumerate(self.raw_files.get(day, []))}
+
+    def raw_at_hand(self, day: str) -> AbstractContextManager[None]:
+        """Keeps a day's raw files readable, and their content digests known, while the block lasts."""
+        return self.raw.held(self.raw_files.get(day, []))
+
+    def settle(self, days: Sequence[str]) -> None:
+        """Read built days whose shared files were written anew: their content and not the writing makes them stale."""
+        for day in days:
+            unread = any(self.raw.unread(path) for path in self.raw_files.get(day, []))
+            if unread and self.store.find("mbp10_snapshots", day) is not None:
+                # a file that cannot be read leaves its day stale, whose run then tells why
+                with suppress(AlphaError), self.raw_at_hand(day):
+                    self.report(f"{day}: its files were written anew, read again")
 
     def usable_days(self) -> list[str]:
         """Days that have raw files and a cache with rows and that no check rejected, oldest first.
@@ -110,6 +127,30 @@ class Scope:
             )
         in_sample, out_of_sample = in_sample_oos(usable, held_out)
         return in_sample if which is Days.IN_SAMPLE else out_of_sample
+
+
+def open_scope(
+    config: PipelineConfig, workspace: Workspace, *, raw: str | None, report: Callable[[str], None] = print
+) -> Scope:
+    """The scope of a market whose raw files lie where `raw` says, else where its configuration does.
+
+    Args:
+        config: the market.
+        workspace: where everything else lies.
+        raw: path or URL, None for the configured place.
+        report: receives lines of progress.
+
+    Raises:
+        ConfigError: the place is no path and no URL of a kind that is understood.
+    """
+    store = ArtifactStore(workspace.store(config.name))
+    place = raw or config.source.raw or str(workspace.raw(config.name))
+    folder = open_folder(
+        place if is_url(place) else str(workspace.root / place),
+        spool=Spool(workspace.spool, round(config.source.spool_gib * 2**30)),
+        index=DigestIndex(store.root / "raw_digests.json"),
+    )
+    return Scope(config=config, store=store, raw=folder, report=report)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +250,7 @@ def execute(stage: Stage, scope: Scope, partition: str, info: dict[str, Any]) ->
     """
     lock = scope.store.root / stage.name / f".{partition}.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(lock), scope.store.attempt(stage.name, partition) as out:
+    with FileLock(lock), scope.store.attempt(stage.name, partition) as out, _inputs(stage, scope, partition):
         stamp = required_stamp(stage, scope, partition)
         if "torch" in stage.kinds:
             use_threads(scope.config.threads)
@@ -218,6 +259,11 @@ def execute(stage: Stage, scope: Scope, partition: str, info: dict[str, Any]) ->
         _write_result(result, out)
         status = "rejected" if any(c.blocking for c in result.failed) else result.status
         return result, scope.store.publish(out, stamp=stamp, status=status, info=info)
+
+
+def _inputs(stage: Stage, scope: Scope, partition: str) -> AbstractContextManager[None]:
+    """Raw files are held from before their digests are asked until they were read."""
+    return nullcontext() if stage.upstream else scope.raw_at_hand(partition)
 
 
 def _write_result(result: StageResult, out: Path) -> None:

@@ -22,6 +22,7 @@ from alpha_pipeline.download import KEY_VARIABLE, DownloadConfig, Vendor, fetch_
 from alpha_pipeline.download.days import CLOSED, FAILED, FETCHED, NOT_YET, PRESENT
 from alpha_pipeline.fetch import fetch_market, price_of
 from alpha_pipeline.ingest import ingest_day
+from alpha_pipeline.ingest.folder import LocalFolder
 from alpha_pipeline.ingest.source import discover
 from alpha_pipeline.instrument import InstrumentSpec
 from alpha_pipeline.paths import Workspace
@@ -88,7 +89,7 @@ def test_day_arrives_whole_and_is_found_and_ingested(fetch, vendor_side, tmp_pat
     assert (result.outcome, result.detail) == (FETCHED, "120 records")
     assert result.file.name == "glbx-mdp3-20240306.mbp-10.dbn.zst"
     assert sequences(result.file) == list(range(120))
-    found = discover(tmp_path / "raw", SPEC)
+    found = discover(LocalFolder(tmp_path / "raw"), SPEC)
     assert found == {DAY: [result.file]}
     assert ingest_day(found[DAY], SPEC, tmp_path / "day").snapshots == 120
     asked = next(r for r in vendor_side.requests if r["call"] == "timeseries.get_range")

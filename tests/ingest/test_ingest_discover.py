@@ -6,6 +6,7 @@ from dbn_builder import Msg, header, write
 
 from alpha_core.errors import InputError
 from alpha_pipeline.ingest.databento import DbnSource
+from alpha_pipeline.ingest.folder import LocalFolder
 from alpha_pipeline.ingest.raw import FileName
 from alpha_pipeline.ingest.source import discover, open_raw
 from alpha_pipeline.instrument import InstrumentSpec, safe_name
@@ -23,7 +24,7 @@ def touch(folder, *names):
 
 
 def found(raw, *symbols):
-    days = discover(raw, spec(*symbols))
+    days = discover(LocalFolder(raw), spec(*symbols))
     return {day: [path.relative_to(raw).as_posix() for path in paths] for day, paths in days.items()}
 
 
@@ -91,9 +92,9 @@ def test_symbol_in_path_is_matched_whole(tmp_path):
     touch(tmp_path, "MESH4-2024-01-02.mbp-10.dbn.zst", "ABCXYZ-2024-01-02.mbp-10.dbn.zst")
     touch(tmp_path, "XYZ-2024-01-03.mbp-10.dbn.zst", "BRK.B-2024-01-02.mbp-10.dbn.zst")
     with pytest.raises(InputError, match="holds no MBP-10 file of wanted"):
-        discover(tmp_path, spec("ES"))
+        discover(LocalFolder(tmp_path), spec("ES"))
     with pytest.raises(InputError, match="holds no MBP-10 file of wanted"):
-        discover(tmp_path, spec("BRK.A"))
+        discover(LocalFolder(tmp_path), spec("BRK.A"))
     assert list(found(tmp_path, "XYZ")) == ["2024-01-03"]
     assert list(found(tmp_path, "ABCXYZ")) == ["2024-01-02"]
 
@@ -132,7 +133,7 @@ def test_vendor_names_tell_their_symbols_inside(tmp_path):
     assert list(found(tmp_path, "ES")) == ["2024-03-06"]
     assert list(found(tmp_path, "NQ")) == ["2024-03-06", "2024-03-07"]
     with pytest.raises(InputError, match="holds no MBP-10 file"):
-        discover(tmp_path, spec("CL"))
+        discover(LocalFolder(tmp_path), spec("CL"))
 
 
 def test_vendor_file_that_asked_in_vain_belongs_to_its_day(tmp_path):
@@ -148,26 +149,26 @@ def test_damaged_vendor_file_fails_its_day_and_does_not_vanish(tmp_path):
 def test_vendor_file_of_another_schema_is_passed_over_by_its_name(tmp_path):
     write(tmp_path / "glbx-mdp3-20240306.mbp-1.dbn.zst", head=header({"ESH4": 1}, schema=dbn.Schema.MBP_1))
     with pytest.raises(InputError, match=r"only glbx-mdp3-20240306\.mbp-1\.dbn\.zst"):
-        discover(tmp_path, spec("ES"))
+        discover(LocalFolder(tmp_path), spec("ES"))
 
 
 def test_file_of_several_days_is_refused(tmp_path):
     write(tmp_path / "glbx-mdp3-20240306-20240310.mbp-10.dbn.zst", head=header({"ESH4": 1}))
     with pytest.raises(InputError, match="spans the days 2024-03-06 to 20240310, must hold one UTC day"):
-        discover(tmp_path, spec("ES"))
+        discover(LocalFolder(tmp_path), spec("ES"))
 
 
 def test_empty_and_absent_folder_are_one_sentence(tmp_path):
     with pytest.raises(InputError, match=r"is empty, must hold MBP-10 files of wanted \(symbols ES\)"):
-        discover(tmp_path, spec("ES"))
+        discover(LocalFolder(tmp_path), spec("ES"))
     with pytest.raises(InputError, match="is not a folder"):
-        discover(tmp_path / "none", spec("ES"))
+        discover(LocalFolder(tmp_path / "none"), spec("ES"))
 
 
 def test_long_lists_are_cut(tmp_path):
     touch(tmp_path, *(f"X{k}-2024-01-02.mbp-10.dbn.zst" for k in range(9)))
     with pytest.raises(InputError, match="and 6 more: add files named like ES-2024"):
-        discover(tmp_path, spec("ES"))
+        discover(LocalFolder(tmp_path), spec("ES"))
 
 
 def test_files_are_opened_by_the_source_of_their_name(tmp_path):

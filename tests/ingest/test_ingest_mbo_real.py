@@ -10,6 +10,7 @@ from mbo_oracle import Oracle
 
 from alpha_pipeline.ingest import ingest_day
 from alpha_pipeline.ingest.databento import DbnFile
+from alpha_pipeline.ingest.folder import LocalFolder
 from alpha_pipeline.ingest.records import MBP10_DTYPE, UNDEF_PRICE, Flag
 from alpha_pipeline.ingest.source import discover
 from alpha_pipeline.instrument import InstrumentSpec
@@ -144,6 +145,8 @@ def test_snapshot_with_a_clear_and_an_end(real_data, tmp_path):
 
 
 def test_folders_of_the_vendor_are_searched_by_content(real_data):
-    assert [path.name for path in discover(real_data / "mbo", ESH4)["2023-12-25"]] == [Path(CHRISTMAS).name]
-    both = discover(real_data, ESH4)["2023-12-25"]
+    assert [path.name for path in discover(LocalFolder(real_data / "mbo"), ESH4)["2023-12-25"]] == [
+        Path(CHRISTMAS).name
+    ]
+    both = discover(LocalFolder(real_data), ESH4)["2023-12-25"]
     assert [path.name for path in both] == [Path(DERIVED).name]

@@ -11,6 +11,7 @@ from ingested_day import Day, load, tallied
 from alpha_core.errors import InputError
 from alpha_pipeline.ingest import QualityThresholds, ingest_day
 from alpha_pipeline.ingest.databento import DbnFile
+from alpha_pipeline.ingest.folder import LocalFolder
 from alpha_pipeline.ingest.quality import assess_day
 from alpha_pipeline.ingest.source import discover
 from alpha_pipeline.instrument import InstrumentSpec
@@ -41,7 +42,7 @@ def days(real_data, tmp_path_factory) -> dict[tuple[str, str], tuple[Day, np.nda
     """Every real MBP-10 day as we and as the official decoder read it."""
     result = {}
     for (name, day), (spec, *_) in EXPECTED.items():
-        paths = discover(real_data / "mbp10-derived", spec)[day]
+        paths = discover(LocalFolder(real_data / "mbp10-derived"), spec)[day]
         out = tmp_path_factory.mktemp(name) / day
         official = databento.DBNStore.from_file(paths[0]).to_ndarray()
         result[name, day] = (load(out, ingest_day(paths, spec, out)), official)

@@ -5,6 +5,7 @@ import numpy as np
 from ingested_day import load, tallied
 
 from alpha_pipeline.ingest import QualityThresholds, ingest_day
+from alpha_pipeline.ingest.folder import LocalFolder
 from alpha_pipeline.ingest.quality import assess_day
 from alpha_pipeline.ingest.source import discover
 from alpha_pipeline.instrument import InstrumentSpec
@@ -17,7 +18,7 @@ DEMO = InstrumentSpec()
 
 def test_simulated_day_arrives_whole_and_good(tmp_path):
     (path,) = simulate_days(SimulatorConfig(days=1, events_per_day=3000), DEMO, tmp_path / "raw")
-    ((_, paths),) = discover(tmp_path / "raw", DEMO).items()
+    ((_, paths),) = discover(LocalFolder(tmp_path / "raw"), DEMO).items()
     assert paths == [path]
     day = load(tmp_path / "day", ingest_day(paths, DEMO, tmp_path / "day"))
     official = databento.DBNStore.from_file(path).to_ndarray()

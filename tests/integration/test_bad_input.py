@@ -195,7 +195,7 @@ def test_folder_that_is_not_there(alpha, tmp_path):
 
 
 def test_default_folder_that_is_not_there(alpha):
-    one_sentence(alpha.run_inside(), "is not a folder: put the files of tiny there or name another folder")
+    one_sentence(alpha.run_inside(), "is not a folder: put raw files there or name another folder")
 
 
 def test_mbp1_file_that_says_so_in_its_name(alpha, folder):

@@ -11,6 +11,7 @@ from tiny_market import CONFIG, DAY_STAGES, WHOLE_STAGES, day
 from alpha_core.errors import DataError
 from alpha_pipeline.artifacts import ArtifactStore
 from alpha_pipeline.fxcache import format as layout
+from alpha_pipeline.ingest.folder import LocalFolder
 from alpha_pipeline.plan import stale_day, stale_whole, standing
 from alpha_pipeline.run import standings_of
 from alpha_pipeline.stages import STAGES, mbp10_snapshots
@@ -197,7 +198,7 @@ def test_artifact_does_not_depend_on_where_its_raw_file_lies(market, built_marke
     moved = Scope(
         config=tiny_market.scope(built_market).config,
         store=ArtifactStore(market.root / "store"),
-        raw=folder.with_name("elsewhere"),
+        raw=LocalFolder(folder.with_name("elsewhere")),
         report=lambda _: None,
     )
     for stage in STAGES[:4]:
