@@ -250,7 +250,7 @@ def _remote(url: str) -> Any:
 def _mounted(folder: Path) -> Any:
     from obstore.store import LocalStore
 
-    return LocalStore(folder, mkdir=True)
+    return LocalStore(folder.resolve(), mkdir=True)
 
 
 def _checked(url: str) -> Any:

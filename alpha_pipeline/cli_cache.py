@@ -6,9 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
+from alpha_pipeline import cli_shared
 from alpha_pipeline.paths import Workspace
 
 app = typer.Typer(help="Look at the feature cache, verify it, clean up behind it.", no_args_is_help=True)
+app.command()(cli_shared.push)
+app.command()(cli_shared.pull)
 
 INSTRUMENT = Annotated[str, typer.Option(help="Name of a file in instruments/, without .toml.")]
 RAW = Annotated[str | None, typer.Option(help="Folder or URL with raw files.")]

@@ -47,5 +47,9 @@ class Workspace:
         """Local copies of files that are read by URL."""
         return self.root / "data" / "spool"
 
+    def pulled(self, instrument: str) -> Path:
+        """Cached days that came from a shared folder."""
+        return self.root / "data" / "pulled" / instrument
+
     def store(self, instrument: str) -> Path:
         return self.root / "data" / "store" / instrument
