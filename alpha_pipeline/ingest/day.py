@@ -12,16 +12,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from alpha_core.errors import InputError
 from alpha_pipeline.ingest.config import IngestConfig
 from alpha_pipeline.ingest.events import CLOSED, CROSSED, EMPTY_SIDE, LOCKED, SUSPECT, EventFolder
-from alpha_pipeline.ingest.reader import RecordReader, ahead, coalesced, digest, sorted_by_time
+from alpha_pipeline.ingest.reader import RecordReader, ahead, digest, sorted_by_time
 from alpha_pipeline.ingest.report import EMPTY, OK, IngestReport
 from alpha_pipeline.ingest.segments import Segmenter
 from alpha_pipeline.ingest.selection import Selection, choose
-from alpha_pipeline.ingest.tables import SNAPSHOTS, TRADES, DayWriter
+from alpha_pipeline.ingest.tables import DayWriter
 from alpha_pipeline.ingest.tally import FileOrderTally
 from alpha_pipeline.instrument import InstrumentSpec
 
@@ -76,7 +75,6 @@ class _Pass:
         self._tally = FileOrderTally()
         self._segmenter = Segmenter(spec.calendar, round(config.segment_gap_seconds * NANOS_PER_SECOND))
         self._folder = EventFolder(spec.tick_nanos, config.max_event_records, label)
-        self._times: tuple[int, int] | None = None
 
     def run(self, out: Path) -> IngestReport | None:
         """Write the day; None, and nothing written, when records must be sorted first."""
@@ -84,41 +82,33 @@ class _Pass:
             for records in self._chunks(writer):
                 if not self._by_time and self._tally.ts_recv_backward:
                     return None
-                self._write(self._folder.push(records, self._segmenter.stretches(records)), writer)
+                for name, batch in self._folder.push(records, self._segmenter.stretches(records)):
+                    writer.write(name, batch)
             if not self._by_time and self._tally.ts_recv_backward:
                 return None
-            self._folder.finish()
+            for name, batch in self._folder.finish():
+                writer.write(name, batch)
             report = self._report()
             self._refuse_wrong_grid(report)
             writer.publish(report.to_dict())
         return report
 
     def _chunks(self, writer: DayWriter) -> Iterator[np.ndarray]:
-        size = self._config.chunk_records
-        chunks = coalesced(self._seen(), size // 2)
-        return sorted_by_time(chunks, writer.scratch(SPOOL), size) if self._by_time else chunks
+        if not self._by_time:
+            return self._seen()
+        return sorted_by_time(self._seen(), writer.scratch(SPOOL), self._config.chunk_records)
 
     def _seen(self) -> Iterator[np.ndarray]:
         for records in ahead(self._reader.records()):
             self._tally.see(records)
             yield records
 
-    def _write(self, batches: tuple[pa.RecordBatch, pa.RecordBatch] | None, writer: DayWriter) -> None:
-        if batches is None:
-            return
-        snapshots, trades = batches
-        recv = snapshots["ts_recv"]
-        self._times = (self._times[0] if self._times else recv[0].value, recv[-1].value)
-        writer.write(SNAPSHOTS, snapshots)
-        if trades.num_rows:
-            writer.write(TRADES, trades)
-
     def _report(self) -> IngestReport:
         folder, segmenter, sources = self._folder, self._segmenter, tuple(self._reader.sources)
         skipped = self._reader.skipped + folder.skipped
         by_type = sum((Counter(source.skipped_by_type) for source in sources), Counter[str]())
         read = sum(source.records for source in sources)
-        first, last = self._times or (None, None)
+        first, last = folder.times or (None, None)
         return IngestReport(
             instrument=self._spec.name,
             status=OK if folder.snapshots else EMPTY,
@@ -134,11 +124,11 @@ class _Pass:
             snapshots=folder.snapshots,
             trades=folder.trades,
             trades_without_price=folder.trades_without_price,
-            one_sided=folder.states[EMPTY_SIDE],
-            locked=folder.states[LOCKED],
-            crossed=folder.states[CROSSED],
-            suspect=folder.states[SUSPECT],
-            closed=folder.states[CLOSED],
+            one_sided=folder.rows_in(EMPTY_SIDE),
+            locked=folder.rows_in(LOCKED),
+            crossed=folder.rows_in(CROSSED),
+            suspect=folder.rows_in(SUSPECT),
+            closed=folder.rows_in(CLOSED),
             **asdict(self._tally),
             reordered=self._by_time,
             segments=folder.segments,

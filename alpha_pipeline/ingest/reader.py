@@ -150,23 +150,6 @@ def ahead(chunks: Chunks) -> Iterator[np.ndarray]:
             pool.shutdown()
 
 
-def coalesced(chunks: Iterator[np.ndarray], size: int) -> Iterator[np.ndarray]:
-    """Chunks of at least `size` records (the last one may be shorter); long ones pass through uncopied."""
-    waiting: list[np.ndarray] = []
-    count = 0
-    for records in chunks:
-        if not waiting and len(records) >= size:
-            yield records
-            continue
-        waiting.append(records.copy())
-        count += len(records)
-        if count >= size:
-            yield np.concatenate(waiting)
-            waiting, count = [], 0
-    if waiting:
-        yield np.concatenate(waiting)
-
-
 def digest(path: Path) -> str:
     """SHA-256 of a file's bytes."""
     with path.open("rb") as file:

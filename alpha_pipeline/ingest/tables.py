@@ -2,10 +2,11 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 SLICE_ROWS = 1 << 17
+FLUSH_BYTES = 1 << 25
+"""Bytes of a table after which the disk is told to begin."""
+
 SNAPSHOTS = "snapshots.arrow"
 TRADES = "trades.arrow"
 REPORT = "ingest_report.json"
@@ -107,8 +111,9 @@ def read_slices(path: Path, rows: int = SLICE_ROWS) -> "Iterator[pl.DataFrame]":
 class DayWriter:
     """Writes a day's files under temporary names beside their targets and publishes them together.
 
-    The report is removed before the first table is replaced and comes back last, so that a folder with a
-    report is a whole day, whenever the process dies.
+    A thread writes batches while the caller makes the next, and another one lets the disk begin with what was
+    written, so that little is left to wait for at the end. The report is removed before the first table is replaced
+    and comes back last, so that a folder with a report is a whole day, whenever the process dies.
     """
 
     def __init__(self, out: Path) -> None:
@@ -116,11 +121,13 @@ class DayWriter:
         self._created = not out.exists()
         out.mkdir(parents=True, exist_ok=True)
         self._temporary = {name: out / f".{name}.{os.getpid()}.tmp" for name in (SNAPSHOTS, TRADES, REPORT)}
-        self._files: dict[str, BinaryIO] = {}
+        self._writing, self._flushing = _Background("ingest-write"), _Background("ingest-flush")
+        self._unflushed = 0
+        self._files: dict[str, pa.NativeFile] = {}
         self._writers: dict[str, pa.RecordBatchFileWriter] = {}
         try:
             for name, schema in ((SNAPSHOTS, SNAPSHOT_SCHEMA), (TRADES, TRADE_SCHEMA)):
-                self._files[name] = self._temporary[name].open("wb")
+                self._files[name] = pa.OSFile(str(self._temporary[name]), "wb")
                 self._writers[name] = pa.ipc.new_file(self._files[name], schema)
         except BaseException:
             self._discard()
@@ -139,23 +146,39 @@ class DayWriter:
         return self._temporary.setdefault(name, self._out / f".{name}.{os.getpid()}.tmp")
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:
-        """Append rows to `snapshots.arrow` or `trades.arrow`."""
-        self._writers[name].write_batch(batch)
+        """Append rows to `snapshots.arrow` or `trades.arrow`.
+
+        On return all batches but this one are written; its memory must hold until the next call.
+
+        Raises:
+            OSError: the batch before could not be written.
+        """
+        self._writing.wait()
+        self._writing.start(self._writers[name].write_batch, batch)
+        self._unflushed += batch.nbytes
+        if self._unflushed >= FLUSH_BYTES and not self._flushing.busy:
+            self._flushing.wait()
+            self._flushing.start(_sync, self._temporary[name])
+            self._unflushed = 0
 
     def publish(self, report: Mapping[str, Any]) -> None:
         """Make everything durable under its final name; the report is the last to appear."""
+        self._writing.wait()
+        self._flushing.wait()
         for name, writer in self._writers.items():
             writer.close()
-            _sync(self._files[name])
-        with self._temporary[REPORT].open("wb") as file:
-            file.write(json.dumps(report, indent=2).encode())
-            _sync(file)
+            self._files[name].close()
+        self._temporary[REPORT].write_bytes(json.dumps(report, indent=2).encode())
+        for name in (SNAPSHOTS, TRADES, REPORT):
+            _sync(self._temporary[name])
         (self._out / REPORT).unlink(missing_ok=True)
         for name in (SNAPSHOTS, TRADES, REPORT):
             self._temporary[name].replace(self._out / name)
-        _sync_folder(self._out)
+        _sync(self._out)
 
     def _discard(self) -> None:
+        self._writing.close()
+        self._flushing.close()
         for file in self._files.values():
             file.close()
         for path in self._temporary.values():
@@ -164,13 +187,32 @@ class DayWriter:
             self._out.rmdir()
 
 
-def _sync(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())
+class _Background:
+    """A thread that does one thing at a time."""
+
+    def __init__(self, name: str) -> None:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._doing: Future[object] | None = None
+
+    @property
+    def busy(self) -> bool:
+        return self._doing is not None and not self._doing.done()
+
+    def start(self, work: Callable[..., object], *arguments: object) -> None:
+        self._doing = self._thread.submit(work, *arguments)
+
+    def wait(self) -> None:
+        """Until it is done; raises what was raised there."""
+        if self._doing is not None:
+            self._doing.result()
+
+    def close(self) -> None:
+        self._thread.shutdown()
 
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    """Wait until a file, or what a folder lists, is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -23,6 +23,7 @@ from alpha_pipeline.ingest import (
     TRADES,
     IngestConfig,
     QualityThresholds,
+    events,
     ingest_day,
     open_table,
     read_report,
@@ -55,8 +56,9 @@ def random_records(seed: int, count: int) -> list[Msg]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_result_does_not_depend_on_the_chunk_size(tmp_path, spec, seed):
+def test_result_does_not_depend_on_the_chunk_size(tmp_path, spec, seed, monkeypatch):
     path = write(tmp_path / "x.dbn.zst", random_records(seed, 400), head=header({"TEST": 1, "OTHER": 2}))
+    monkeypatch.setattr(events, "BATCH_ROWS", 32)
     days = []
     for size in (16, 33, 8192):
         out = tmp_path / str(size)
@@ -68,6 +70,8 @@ def test_result_does_not_depend_on_the_chunk_size(tmp_path, spec, seed):
         assert other.report == first.report
         assert other.snapshots.equals(first.snapshots)
         assert other.trades.equals(first.trades)
+    for name in (SNAPSHOTS, TRADES):
+        assert len({(tmp_path / str(size) / name).read_bytes() for size in (16, 33, 8192)}) == 1
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -7,10 +7,13 @@ import numpy as np
 import polars as pl
 import pytest
 from dbn_builder import EMPTY_LEVEL, LAST, T0, TICK, Msg, header, ladder
+from hypothesis import given
+from hypothesis import strategies as st
 
 from alpha_core.errors import InputError
 from alpha_pipeline.ingest import IngestConfig
-from alpha_pipeline.ingest.events import CROSSED, EMPTY_SIDE, GOOD, LOCKED, SUSPECT, to_ticks
+from alpha_pipeline.ingest.event_kernel import Grid, _put_ticks
+from alpha_pipeline.ingest.events import CROSSED, EMPTY_SIDE, GOOD, LOCKED, SUSPECT
 from alpha_pipeline.ingest.records import UNDEF_PRICE, Flag
 from alpha_pipeline.instrument import InstrumentSpec
 
@@ -350,11 +353,15 @@ def test_trade_is_not_carried_over_a_break(ingest):
     assert day.report.skipped == {"unfinished_event": 1}
 
 
-def test_to_ticks_divides_exactly_at_the_ends_of_the_range():
-    tick = 250_000_000
-    largest = (2**63 - 2) // tick * tick
-    raw = np.array([[largest, -largest, 0, -tick, UNDEF_PRICE, 1, UNDEF_PRICE]], dtype=np.int64)
-    ticks = to_ticks(raw, tick)
-    assert ticks.values[0, :4].tolist() == [largest // tick, -(largest // tick), 0, -1]
-    assert ticks.is_undefined(0).tolist() == [False] * 4 + [True, False, True]
-    assert ticks.off_grid.tolist() == [False] * 5 + [True, False]
+@given(
+    tick=st.one_of(st.integers(1, 2**40), st.sampled_from([1, 2, 2**62, 2**63 - 1, 250_000_000])),
+    quotient=st.integers(-(2**63), 2**63 - 1),
+    price=st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([UNDEF_PRICE - 1, -(2**63), 0])),
+)
+def test_ticks_are_exact_quotients_and_all_else_is_off_the_grid(tick, quotient, price):
+    for nanos in (price, max(-(2**63), min(2**63 - 2, quotient * tick))):
+        prices = np.zeros((1, 1), dtype=np.int64)
+        on_grid = _put_ticks(nanos, prices, 0, 0, Grid.of(tick))
+        assert on_grid == (nanos == UNDEF_PRICE or nanos % tick == 0)
+        if on_grid:
+            assert prices[0, 0] == (UNDEF_PRICE if nanos == UNDEF_PRICE else nanos // tick)

@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import databento_dbn as dbn
 import polars as pl
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from ingested_day import load
 
 from alpha_core.errors import InputError
-from alpha_pipeline.ingest import IngestConfig, ingest_day
+from alpha_pipeline.ingest import IngestConfig, events, ingest_day
 from alpha_pipeline.ingest.databento import DbnFile
 from alpha_pipeline.ingest.events import CROSSED, EMPTY_SIDE, GOOD, LOCKED, SUSPECT
 from alpha_pipeline.ingest.reader import EARLIEST_NS, LATEST_NS
@@ -190,15 +191,18 @@ def tape_row(record: Any, row: int) -> dict[str, Any]:
 
 
 @MANY
-@given(file=files(), chunk_records=st.integers(16, 64))
-def test_every_field_of_every_row_is_the_one_kept_by_hand(tmp_path: Path, file: File, chunk_records: int):
+@given(file=files(), chunk_records=st.integers(16, 64), batch_rows=st.integers(1, 32))
+def test_every_field_of_every_row_is_the_one_kept_by_hand(
+    tmp_path: Path, file: File, chunk_records: int, batch_rows: int
+):
     path = tmp_path / f"TEST-{DAY}.mbp-10.dbn.zst"
     path.write_bytes(file.content)
     records = [record for record in official(file.body) if kind(record) == "mbp-10"]
     hand = ByHand().keep(records)
     config = IngestConfig(chunk_records=chunk_records, max_event_records=1 << 20)
     try:
-        day = load(tmp_path / "day", ingest_day([path], SPEC, tmp_path / "day", config=config))
+        with mock.patch.object(events, "BATCH_ROWS", batch_rows):
+            day = load(tmp_path / "day", ingest_day([path], SPEC, tmp_path / "day", config=config))
     except InputError as error:
         assert "lie off it" in str(error) and not hand.snapshots and hand.skipped["off_tick"]
         return
