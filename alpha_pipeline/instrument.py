@@ -28,6 +28,7 @@ class InstrumentSpec:
         symbols: raw symbols ("ESH4", "NEXOUSDT"), continuous ones ("ES.c.0") or futures roots ("ES", which
             stands for ESH4, ESM4, ... and never for MESH4).
         tick_size: price increment in price points, as an exact decimal ("0.25", "0.00390625").
+        lot_size: quantity of one lot, an exact decimal; for sources whose sizes are decimals ("0.00001").
         multiplier: account currency per price point and lot.
         currency: account currency, three to five capital letters.
         calendar: "24/7" or a code of exchange_calendars ("CMES", "XNYS").
@@ -38,6 +39,7 @@ class InstrumentSpec:
     name: str = "demo"
     symbols: tuple[str, ...] = ("DEMO",)
     tick_size: str = "0.25"
+    lot_size: str = "1"
     multiplier: float = 50.0
     currency: str = "USD"
     calendar: str = "24/7"
@@ -51,6 +53,11 @@ class InstrumentSpec:
     def tick_nanos(self) -> int:
         """Price increment in units of 1e-9, exact."""
         return int(Decimal(self.tick_size) * NANO)
+
+    @property
+    def lot_nanos(self) -> int:
+        """Quantity of one lot in units of 1e-9, exact."""
+        return int(Decimal(self.lot_size) * NANO)
 
     def matches(self, symbol: str) -> bool:
         """Whether a raw symbol is this instrument: a listed symbol, or a contract of a listed root."""
@@ -101,10 +108,11 @@ def _name_problems(spec: InstrumentSpec) -> list[str]:
 
 def _price_problems(spec: InstrumentSpec) -> list[str]:
     problems = []
-    if not _is_tick(spec.tick_size):
-        problems.append(
-            f"tick_size was {spec.tick_size!r}, must be a positive decimal of at most nine places like '0.25'"
-        )
+    problems += [
+        f"{name} was {value!r}, must be a positive decimal of at most nine places like '0.25'"
+        for name, value in (("tick_size", spec.tick_size), ("lot_size", spec.lot_size))
+        if not _is_tick(value)
+    ]
     if not 0 < spec.multiplier < float("inf"):
         problems.append(f"multiplier was {spec.multiplier}, must be positive and finite")
     return problems

@@ -63,7 +63,7 @@ class DbnSource:
             return True
         return not named or any(spec.matches(symbol) for symbol in named)
 
-    def open(self, path: Path) -> DbnFile:
+    def open(self, path: Path, spec: InstrumentSpec) -> DbnFile:  # noqa: ARG002  a file tells all by itself
         """Begin to read a file."""
         return DbnFile(path)
 

@@ -71,7 +71,7 @@ class _Pass:
         self._config = config
         self._by_time = by_time
         self._label = label
-        self._reader = RecordReader(selection.listings, digests, config.chunk_records)
+        self._reader = RecordReader(selection.listings, digests, spec, config.chunk_records)
         self._tally = FileOrderTally()
         self._segmenter = Segmenter(spec.calendar, round(config.segment_gap_seconds * NANOS_PER_SECOND))
         self._folder = EventFolder(spec.tick_nanos, config.max_event_records, label)

@@ -104,8 +104,8 @@ class Source(Protocol):
         """Whether the content, where the name does not tell, may be the instrument's."""
         ...
 
-    def open(self, path: Path) -> AbstractContextManager[RawFile]:
-        """Begin to read a file. Raises InputError when it is not what its name claims."""
+    def open(self, path: Path, spec: InstrumentSpec) -> AbstractContextManager[RawFile]:
+        """Begin to read a file for an instrument. Raises InputError when it is not what its name claims."""
         ...
 
 

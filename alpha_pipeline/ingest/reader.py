@@ -16,6 +16,7 @@ from alpha_pipeline.ingest.records import MBP10_DTYPE, codes, take
 from alpha_pipeline.ingest.report import FileReport
 from alpha_pipeline.ingest.source import open_raw
 from alpha_pipeline.ingest.symbology import Listing, select
+from alpha_pipeline.instrument import InstrumentSpec
 
 EARLIEST_NS = 946_684_800 * 10**9
 LATEST_NS = 4_102_444_800 * 10**9
@@ -35,9 +36,11 @@ class RecordReader:
         self,
         listings: Mapping[Path, Sequence[Listing]],
         digests: Mapping[Path, str],
+        spec: InstrumentSpec,
         chunk_records: int,
     ) -> None:
         self._listings = listings
+        self._spec = spec
         self._digests = digests
         self._chunk_records = chunk_records
         self.sources: list[FileReport] = []
@@ -47,7 +50,7 @@ class RecordReader:
     def records(self) -> Chunks:
         """Chunks [n] MBP10_DTYPE, n > 0; a chunk holds while the next is made, not longer."""
         for path, listings in self._listings.items():
-            with open_raw(path) as file:
+            with open_raw(path, self._spec) as file:
                 for records in file.chunks(self._chunk_records):
                     kept = self._usable(records, listings)
                     if len(kept):

@@ -91,14 +91,14 @@ def _settle(surveys: Mapping[Path, _Survey]) -> Selection:
 
 
 def _read_header(path: Path, spec: InstrumentSpec) -> _Survey:
-    with open_raw(path) as file:
+    with open_raw(path, spec) as file:
         return _survey(file, spec)
 
 
 def _read_body(path: Path, spec: InstrumentSpec, chunk_records: int) -> _Survey:
     activity: dict[str, Activity] = {}
     count = 0
-    with open_raw(path) as file:
+    with open_raw(path, spec) as file:
         for records in file.chunks(chunk_records):
             count += len(records)
             for listing in ours(file.listings, spec):

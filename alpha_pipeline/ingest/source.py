@@ -12,16 +12,17 @@ from pathlib import Path
 
 from alpha_core.errors import InputError
 from alpha_pipeline.ingest.databento import DbnSource
+from alpha_pipeline.ingest.depth_log import DepthLogSource
 from alpha_pipeline.ingest.folder import RawFolder
 from alpha_pipeline.ingest.raw import FileName, RawFile, Source
 from alpha_pipeline.instrument import InstrumentSpec
 
 SHOWN_FILES = 3
 
-SOURCES: tuple[Source, ...] = (DbnSource(),)
+SOURCES: tuple[Source, ...] = (DbnSource(), DepthLogSource())
 
 
-def open_raw(path: Path) -> AbstractContextManager[RawFile]:
+def open_raw(path: Path, spec: InstrumentSpec) -> AbstractContextManager[RawFile]:
     """Begin to read a raw file with the source that its name belongs to.
 
     Raises:
@@ -29,9 +30,10 @@ def open_raw(path: Path) -> AbstractContextManager[RawFile]:
     """
     for source in SOURCES:
         if source.recognises(path.name):
-            return source.open(path)
+            return source.open(path, spec)
     raise InputError(
-        f"{path} has a name that no source knows, must end like .dbn or .dbn.zst: rename or remove it"
+        f"{path} has a name that no source knows, must end like .dbn.zst, or be like btcusdt_20240808.gz: rename or "
+        "remove it"
     )
 
 

@@ -3,6 +3,7 @@
 python fuzz.py SECONDS SEED      prints what was tried and what came, as JSON
 """
 
+import gzip
 import json
 import random
 import sys
@@ -64,7 +65,24 @@ def corpus(cache: bytes) -> dict[str, list[bytes]]:
     dbn_files = [header(version=v) + books + system + books for v in (1, 2, 3)]
     dbn_files.append(header({f"S{k}": k for k in range(20)} | {"TEST": 1}) + books)
     dbn_files += [header(schema=dbn.Schema.MBO, version=v) + orders for v in (1, 3)]
-    return {"dbn": dbn_files, "fxcache": [cache]}
+    return {"dbn": dbn_files, "fxcache": [cache], "log": [depth_log()]}
+
+
+def depth_log() -> bytes:
+    """A short recording of depth and trades."""
+    sent = {"E": T0 // 10**6, "T": T0 // 10**6}
+    start = {"lastUpdateId": 1, "bids": [["5000.00", "3"], ["4999.75", "2"]], "asks": [["5000.25", "4"]]}
+    messages: list[object] = [start]
+    for k in range(2, 9):
+        change = sent | {
+            "U": k,
+            "u": k,
+            "b": [["5000.00", str(k)]],
+            "a": [["5000.25", "0" if k == 5 else "1"]],
+        }
+        messages.append({"stream": "test@depth", "data": change})
+        messages.append({"stream": "test@trade", "data": sent | {"p": "5000.25", "q": "1", "m": k % 2 == 0}})
+    return "".join(f"{T0 + k} {json.dumps(message)}\n" for k, message in enumerate(messages)).encode()
 
 
 def mutated(rng: random.Random, data: bytes) -> bytes:
@@ -99,7 +117,9 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
 
 def packed(rng: random.Random, data: bytes) -> bytes:
     """Plain, compressed, in several frames, or compressed and then mutated."""
-    kind = rng.randrange(5)
+    kind = rng.randrange(6)
+    if kind == 5:
+        return mutated(rng, gzip.compress(data, 1))
     if kind == 0:
         return data
     if kind == 1:
@@ -115,7 +135,7 @@ def packed(rng: random.Random, data: bytes) -> bytes:
 
 def read_dbn(path: Path) -> None:
     """All records, and now and then the whole way to tables."""
-    with open_raw(path) as file:
+    with open_raw(path, SPEC) as file:
         for _ in file.chunks(16):
             pass
     if path.stat().st_mtime_ns % 8 == 0:
@@ -129,9 +149,15 @@ def read_cache(path: Path) -> None:
         getattr(day, name)
 
 
+def read_log(path: Path) -> None:
+    """The whole way to tables."""
+    ingest_day([path], SPEC, path.parent / "day", config=SMALL)
+
+
 READERS: dict[str, tuple[str, Callable[[Path], None]]] = {
     "dbn": ("x.dbn.zst", read_dbn),
     "fxcache": ("x.fxcache", read_cache),
+    "log": ("test_20240306.gz", read_log),
 }
 
 
@@ -153,9 +179,9 @@ def fuzz(folder: Path, cache: bytes, seconds: float, seed: int) -> dict[str, obj
             READERS[kind][1](folder / READERS[kind][0])
     began = time.process_time()
     while time.process_time() - began < seconds:
-        kind = "fxcache" if rng.random() < 0.15 else "dbn"
+        kind = rng.choices(("dbn", "fxcache", "log"), (0.7, 0.15, 0.15))[0]
         data = mutated(rng, rng.choice(files[kind]))
-        content = packed(rng, data) if kind == "dbn" else data
+        content = data if kind == "fxcache" else packed(rng, data)
         name, read = READERS[kind]
         path = folder / name
         path.write_bytes(content)

@@ -172,8 +172,8 @@ def test_long_lists_are_cut(tmp_path):
 
 
 def test_files_are_opened_by_the_source_of_their_name(tmp_path):
-    with open_raw(write(tmp_path / "A-2024-03-06.dbn.zst", [Msg()])) as opened:
+    with open_raw(write(tmp_path / "A-2024-03-06.dbn.zst", [Msg()]), InstrumentSpec()) as opened:
         assert [len(chunk) for chunk in opened.chunks(16)] == [1]
     assert opened.listings[0].symbol == "TEST"
     with pytest.raises(InputError, match=r"a\.csv has a name that no source knows"):
-        open_raw(tmp_path / "a.csv")
+        open_raw(tmp_path / "a.csv", InstrumentSpec())

@@ -22,6 +22,7 @@ from alpha_pipeline.ingest import ingest_day
 from alpha_pipeline.ingest.records import MBP10_DTYPE
 from alpha_pipeline.ingest.source import open_raw
 from alpha_pipeline.ingest.stream import FREE_BYTES, MAX_RATIO, ByteStream
+from alpha_pipeline.instrument import InstrumentSpec
 
 HERE = Path(__file__).resolve().parent
 
@@ -30,7 +31,9 @@ def test_mutated_files_are_read_or_refused(tmp_path):
     told = fuzz(tmp_path, sample_cache(tmp_path), seconds=4.0, seed=20_241_201)
     assert told["inputs"] > 300
     assert all(
-        told["seen"].get(f"{kind} {answer}") for kind in ("dbn", "fxcache") for answer in ("read", "refused")
+        told["seen"].get(f"{kind} {answer}")
+        for kind in ("dbn", "fxcache", "log")
+        for answer in ("read", "refused")
     )
 
 
@@ -118,7 +121,7 @@ def test_many_tiny_frames_take_linear_time(tmp_path):
     path = tmp_path / "x.dbn.zst"
     path.write_bytes(zstandard.ZstdCompressor().compress(header() + bytes(Msg())) + one * 200_000)
     began = time.process_time()
-    with open_raw(path) as file:
+    with open_raw(path, InstrumentSpec()) as file:
         assert sum(len(chunk) for chunk in file.chunks(64)) == 1
     assert time.process_time() - began < 10
 
