@@ -13,6 +13,7 @@ from alpha_pipeline.config import load
 from alpha_pipeline.ingest import SNAPSHOTS, ingest_day
 from alpha_pipeline.ingest.depth_log import nano
 from alpha_pipeline.ingest.events import GOOD, SUSPECT
+from alpha_pipeline.ingest.folder import LocalFolder
 from alpha_pipeline.ingest.source import discover, open_raw
 from alpha_pipeline.ingest.tables import read_slices
 from alpha_pipeline.instrument import InstrumentSpec
@@ -235,7 +236,7 @@ def test_names(tmp_path):
         "notes_20240306",
     ):
         (tmp_path / name).write_bytes(gzip.compress(text([START])))
-    found = discover(tmp_path, SPEC)
+    found = discover(LocalFolder(tmp_path), SPEC)
     assert {day: [p.name for p in paths] for day, paths in found.items()} == {
         "2024-03-06": ["xyz_20240306.gz"],
         "2024-03-07": ["xyz_20240307.dat.gz"],
