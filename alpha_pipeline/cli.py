@@ -193,22 +193,20 @@ def quality(
     html: Annotated[Path | None, typer.Option(help="Write the page with all days and their details.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the days as JSON.")] = False,
 ) -> None:
-    """List the judged days of an instrument: what was rejected, what warns, and why."""
-    from alpha_pipeline.report.market_data import days_table
+    """List the days of an instrument as they were judged: what was rejected, what warns, and why. Runs nothing."""
+    from alpha_pipeline.report.market_data import day_line, days_table
     from alpha_pipeline.run import scope_of
-    from alpha_pipeline.stages.judged_days import judged_days, write_page
+    from alpha_pipeline.stages.judged_days import all_days, write_page
 
     scope = scope_of(instrument, Workspace.locate(), raw=raw)
-    days = days_table(judged_days(scope))
+    days = all_days(scope)
     if as_json:
-        print(json.dumps(days.to_dicts(), indent=1))
+        print(json.dumps(days_table(days).to_dicts(), indent=1))
     else:
-        for day in days.iter_rows(named=True):
-            print(
-                f"{day['day']} {day['status']}: rejected by {day['rejected_by']}; warnings: {day['warnings']}"
-            )
+        for day in days:
+            print(day_line(day))
     if html is not None:
-        print(f"page: {write_page(scope, html)}")
+        _say(f"page: {write_page(scope, html)}")
 
 
 @app.command()

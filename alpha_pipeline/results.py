@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -39,6 +39,7 @@ class StageResult:
         params: settings that produced them.
         tables: small tables for the report and the web page.
         figures: Plotly figures by title.
+        documents: nested facts for the orchestrator's page, each as one JSON document.
         checks: statements to enforce or to show.
         history: per-step metrics, name -> values by step.
         status: `ok`, or a word that makes consumers leave the artifact out, such as `empty`.
@@ -48,6 +49,7 @@ class StageResult:
     params: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     tables: Mapping[str, "pl.DataFrame"] = field(default_factory=dict)
     figures: Mapping[str, "go.Figure"] = field(default_factory=dict)
+    documents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     checks: Sequence[Check] = ()
     history: Mapping[str, Sequence[float]] = field(default_factory=dict)
     status: str = "ok"

@@ -19,6 +19,7 @@ def describe(outcome: Outcome) -> dict[str, dg.MetadataValue]:
         name: dg.MetadataValue.md(f"![{name}]({data_uri(fig)})") for name, fig in result.figures.items()
     }
     shown |= {name: _table(frame) for name, frame in result.tables.items()}
+    shown |= {name: dg.MetadataValue.json(dict(facts)) for name, facts in result.documents.items()}
     shown["metrics"] = dg.MetadataValue.md(_markdown(dict(result.metrics), "metric"))
     shown["params"] = dg.MetadataValue.md(_markdown(dict(result.params), "parameter"))
     shown["mlflow"] = dg.MetadataValue.url(outcome.link)

@@ -14,6 +14,9 @@ FRACTIONS = (
     "max_suspect_fraction",
     "max_duplicate_fraction",
     "max_sequence_gap_fraction",
+    "max_off_tick_fraction",
+    "max_outside_touch_fraction",
+    "max_zero_size_fraction",
     "min_session_coverage",
 )
 
@@ -70,23 +73,33 @@ class SourceConfig:
 class QualityThresholds:
     """What a day must meet before anything is built on it.
 
+    A bound that rejects the day is one behind which features, labels or fills would be wrong; the others warn a
+    person (see `quality.RULES`).
+
     Attributes:
-        min_rows: snapshots with a good book.
-        min_trades: trades in the tape.
-        max_crossed_fraction: share of snapshots whose book is locked or crossed.
-        max_one_sided_fraction: share of snapshots with an empty side.
+        min_rows: snapshots with a good book; rejects.
+        min_trades: trades in the tape; rejects.
+        max_crossed_fraction: share of snapshots in session whose book is locked or crossed; rejects.
+        max_one_sided_fraction: share of snapshots in session with an empty side; rejects.
+        max_suspect_fraction: share of snapshots in session whose book the source marks as possibly wrong; rejects.
         max_skipped_fraction: share of the instrument's records that could not be used (off the price grid,
-            unknown action, undefined time).
+            unknown action, undefined time); rejects.
+        max_off_tick_fraction: share of the instrument's records off the price grid; rejects, since more than a
+            stray one means a wrong `tick_size`.
         max_bad_timestamp_fraction: share of the instrument's records whose receive time the source distrusts.
         max_backward_fraction: share of the instrument's records that arrived out of receive-time order.
-        max_suspect_fraction: share of snapshots in session whose book the source marks as possibly wrong.
         max_duplicate_fraction: share of the instrument's records that repeat the one before byte for byte.
         max_sequence_gap_fraction: share of the instrument's records behind a hole in the sequence numbers;
             all of them by default, since a channel shared with other instruments has holes everywhere.
-        min_session_coverage: share of the day's open minutes that have a snapshot; not asked for by default, since
-            files of a few hours are legitimate.
+        max_outside_touch_fraction: share of trades above the best ask or below the best bid that they met. An
+            order that sweeps levels, or a book that is published more slowly than its trades, brings such trades
+            (3 % on a futures feed, 57 % where books come every 100 ms); a tape that does not belong to its book
+            brings more.
+        max_zero_size_fraction: share of trades of size 0.
+        min_session_coverage: share of the date's minutes in session that have a snapshot; not asked for by default,
+            since files of a few hours are legitimate.
         max_gap_seconds: longest silence inside a session.
-        allow_truncated: whether a file that ends inside a record or a compressed frame may be used.
+        max_truncated_files: files of the day that may end inside a record or a compressed frame; rejects.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -95,15 +108,18 @@ class QualityThresholds:
     min_trades: int = 10
     max_crossed_fraction: float = 0.05
     max_one_sided_fraction: float = 0.05
+    max_suspect_fraction: float = 0.05
     max_skipped_fraction: float = 0.001
+    max_off_tick_fraction: float = 0.0001
     max_bad_timestamp_fraction: float = 0.01
     max_backward_fraction: float = 0.01
-    max_suspect_fraction: float = 0.05
     max_duplicate_fraction: float = 0.001
     max_sequence_gap_fraction: float = 1.0
+    max_outside_touch_fraction: float = 0.75
+    max_zero_size_fraction: float = 0.001
     min_session_coverage: float = 0.0
     max_gap_seconds: float = 3600.0
-    allow_truncated: bool = False
+    max_truncated_files: int = 0
 
     def __post_init__(self) -> None:
         problems = [
@@ -113,7 +129,7 @@ class QualityThresholds:
         ]
         problems += [
             f"{name} was {getattr(self, name)}, must be at least 0"
-            for name in ("min_rows", "min_trades")
+            for name in ("min_rows", "min_trades", "max_truncated_files")
             if getattr(self, name) < 0
         ]
         if not 0 < self.max_gap_seconds < float("inf"):

@@ -52,19 +52,34 @@ class Sessions:
         return [date for date, hit in zip(self.dates, touched, strict=True) if hit]
 
 
-def open_minutes(calendar: str, day: str) -> int:
-    """Minutes of a UTC day in which the market is open, begun ones included.
+def midnight_ns(day: str) -> int:
+    """Beginning of a UTC date 'YYYY-MM-DD' in nanoseconds."""
+    return int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) * NANOS
+
+
+def sessions_of(calendar: str, day: str) -> Sessions:
+    """The sessions that a UTC date may touch."""
+    first = midnight_ns(day)
+    return sessions_around(calendar, first, first + DAY_NS - 1)
+
+
+def minutes_in_session(calendar: str, day: str) -> np.ndarray:
+    """Mask [1440] of the minutes of a UTC date in which the market is open.
 
     Args:
         calendar: "24/7" or a code of exchange_calendars.
         day: UTC date 'YYYY-MM-DD'.
     """
-    first = int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) * NANOS
+    first = midnight_ns(day)
     minutes = np.arange(first, first + DAY_NS, MINUTE_NS)
     if calendar == ALWAYS_OPEN:
-        return len(minutes)
-    sessions = sessions_around(calendar, first, first + DAY_NS - 1)
-    return int(np.count_nonzero(sessions.index(minutes) % 2 == 1))
+        return np.ones(len(minutes), dtype=bool)
+    return sessions_of(calendar, day).index(minutes) % 2 == 1
+
+
+def open_minutes(calendar: str, day: str) -> int:
+    """Minutes of a UTC date in which the market is open, see `minutes_in_session`."""
+    return int(np.count_nonzero(minutes_in_session(calendar, day)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alpha_pipeline.artifacts import write_atomically
+from alpha_pipeline.report.heat import HeatTable
+from alpha_pipeline.report.heat import render as render_heat
 from alpha_pipeline.report.page import POLICY, SCRIPT, STYLE
 
 if TYPE_CHECKING:
@@ -26,20 +28,41 @@ _FOLDED_ABOVE = 12
 
 
 @dataclass(frozen=True, kw_only=True)
+class Detail:
+    """What is told of one thing on demand, folded.
+
+    Attributes:
+        anchor: name of its place on the page.
+        title: what is seen of it while folded.
+        text: sentences, one a line.
+        tables: (caption, table) pairs.
+    """
+
+    anchor: str
+    title: str
+    text: str = ""
+    tables: "Sequence[tuple[str, pl.DataFrame]]" = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Section:
-    """One part of the page.
+    """One part of the page, shown in the order of its attributes.
 
     Attributes:
         title: heading.
         text: a sentence or two on what is shown.
+        heat: a table of figures coloured by how bad they are.
         figures: Plotly figures; their titles become headings.
         tables: (caption, table) pairs.
+        details: folded parts.
     """
 
     title: str
     text: str = ""
+    heat: HeatTable | None = None
     figures: "Sequence[go.Figure]" = ()
     tables: "Sequence[tuple[str, pl.DataFrame]]" = ()
+    details: Sequence[Detail] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +73,7 @@ class ReportInputs:
         title: heading of the page.
         instrument: what is traded.
         verdict: the dictionary of `evaluation.verdict.read_verdict`, None before the gate was run.
+        of_verdict: whether the page is about a verdict at all.
         sections: parts in order.
         lineage: digests, versions, seed, device; shown at the end.
     """
@@ -57,6 +81,7 @@ class ReportInputs:
     title: str
     instrument: str
     verdict: Mapping[str, Any] | None
+    of_verdict: bool = True
     sections: Sequence[Section] = ()
     lineage: Mapping[str, str] = field(default_factory=dict)
 
@@ -81,7 +106,7 @@ def page(inputs: ReportInputs) -> str:
     body = [
         f"<h1>{_text(inputs.title)}</h1>",
         f'<p class="soft">Instrument {_text(inputs.instrument)}</p>',
-        *_verdict(inputs.verdict),
+        *(_verdict(inputs.verdict) if inputs.of_verdict else ()),
         _navigation(inputs.sections),
         *(part for i, section in enumerate(inputs.sections) for part in _section(i, section, figures)),
         *_lineage(inputs.lineage),
@@ -214,10 +239,22 @@ def _section(index: int, section: Section, figures: _Figures) -> Iterator[str]:
     yield f'<h2 id="section-{index}">{_text(section.title)}</h2>'
     if section.text:
         yield f"<p>{_text(section.text)}</p>"
+    if section.heat is not None:
+        yield render_heat(section.heat)
     for figure in section.figures:
         yield figures.place(figure)
     for caption, table in section.tables:
         yield _folded(caption, _table(table), open_=table.height <= _FOLDED_ABOVE)
+    yield from map(_detail, section.details)
+
+
+def _detail(detail: Detail) -> str:
+    said = "".join(f"<p>{_text(line)}</p>" for line in detail.text.splitlines())
+    tables = "".join(f"<h4>{_text(caption)}</h4>{_table(table)}" for caption, table in detail.tables)
+    return (
+        f'<details class="detail" id="{_text(detail.anchor)}"><summary>{_text(detail.title)}</summary>'
+        f"{said}{tables}</details>"
+    )
 
 
 def _lineage(lineage: Mapping[str, str]) -> Iterator[str]:

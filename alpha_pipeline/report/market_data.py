@@ -1,30 +1,29 @@
 """The data-quality page: one day's tables and figures, and all days against all rules."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from alpha_pipeline.ingest.events import STATE_NAMES
+from alpha_pipeline.ingest.events import GOOD, STATE_NAMES
 from alpha_pipeline.ingest.report import IngestReport
-from alpha_pipeline.ingest.sessions import MINUTE_NS
-from alpha_pipeline.ingest.table_tally import HOUR_NS, TableTally
-from alpha_pipeline.report.style import BLUE, GREEN, ORANGE, RED, styled
+from alpha_pipeline.ingest.table_tally import HOUR_NS, HOURS, MINUTES, WIDEST_SPREAD, SnapshotTally
+from alpha_pipeline.report.heat import HeatCell, HeatRow, HeatTable, Look
+from alpha_pipeline.report.style import BLUE, COLOURS, RED, styled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 SPREADS_SHOWN = 15
-MINUTES_SHOWN = 1500
-PASSED, WARNED, BLOCKED = range(3)
-_RECORDS = {"what": pl.String, "records": pl.Int64}
-ANSWERS = ("holds", "warns", "rejects the day")
+SHORTEST_SILENCE_S = 1.0
+NANOS = 1e9
+HOUR_AXIS = "hour of the UTC date"
 
 
-def day_tables(report: IngestReport, tally: TableTally) -> dict[str, pl.DataFrame]:
-    """Where every record of a day went, its source files, and its books by state."""
+def day_tables(report: IngestReport, tally: SnapshotTally) -> dict[str, pl.DataFrame]:
+    """Where every record of a day went, its source files, and its books by hour and state."""
     sources = [
         {
             "file": source.name,
@@ -38,10 +37,13 @@ def day_tables(report: IngestReport, tally: TableTally) -> dict[str, pl.DataFram
         }
         for source in report.sources
     ]
-    states = [{"book": name, "snapshots": tally.states[k]} for k, name in enumerate(STATE_NAMES)]
+    records = pl.DataFrame(
+        list(_records(report)), schema={"what": pl.String, "records": pl.Int64}, orient="row"
+    )
+    hours = dict(zip(STATE_NAMES, tally.states_by_hour.T, strict=True))
     return {
-        "records": pl.DataFrame(list(_records(report)), schema=_RECORDS, orient="row"),
-        "books": pl.DataFrame(states, schema={"book": pl.String, "snapshots": pl.Int64}),
+        "records": records,
+        "books_by_hour": pl.DataFrame({"hour_utc": range(HOURS)} | hours),
         "sources": pl.DataFrame(sources),
     }
 
@@ -58,47 +60,65 @@ def _records(report: IngestReport) -> Iterator[tuple[str, int]]:
     yield from ((f"breaks: {reason}", count) for reason, count in sorted(report.breaks.items()))
 
 
-def day_figures(tally: TableTally) -> dict[str, "go.Figure"]:
-    """Snapshots by minute, books that cannot be decided on by hour, and spreads, of a day with rows."""
+def day_figures(tally: SnapshotTally) -> dict[str, "go.Figure"]:
+    """Snapshots by minute, silences, books that cannot be decided on, and spreads, of a day with rows."""
     return {
         "minutes": _minutes_figure(tally),
+        "silences": _silences_figure(tally),
         "books": _books_figure(tally),
         "spreads": _spreads_figure(tally),
     }
 
 
-def _minutes_figure(tally: TableTally) -> "go.Figure":
-    """Silent minutes inside the day's span count as zero: gaps are what one looks for."""
+def _minutes_figure(tally: SnapshotTally) -> "go.Figure":
+    """Silent minutes count as zero: gaps are what one looks for."""
     import plotly.graph_objects as go
 
-    known = sorted(tally.minutes) or [0]
-    span = range(known[0], min(known[-1], known[0] + MINUTES_SHOWN) + 1)
-    clock = [str(np.datetime64(minute * MINUTE_NS, "ns"))[11:16] for minute in span]
-    line = go.Scatter(x=clock, y=[tally.minutes[m] for m in span], mode="lines", marker={"color": BLUE})
-    return styled(go.Figure(line), "Snapshots by minute, in session (UTC)", y="snapshots")
+    hours = [round(minute / 60, 3) for minute in range(MINUTES)]
+    line = go.Scatter(x=hours, y=tally.minutes.tolist(), mode="lines", line={"color": BLUE, "width": 1})
+    return styled(go.Figure(line), "Snapshots by minute, in session", x=HOUR_AXIS, y="snapshots")
 
 
-def _books_figure(tally: TableTally) -> "go.Figure":
+def _silences_figure(tally: SnapshotTally) -> "go.Figure":
     import plotly.graph_objects as go
 
-    hours = sorted({hour for hour, _ in tally.states_by_hour})
-    clock = [str(np.datetime64(hour * HOUR_NS, "ns"))[11:16] for hour in hours]
+    shown = sorted((at, length) for length, at in tally.silences if length >= SHORTEST_SILENCE_S * NANOS)
+    marks = go.Scatter(
+        x=[round((at - tally.midnight_ns) / HOUR_NS, 4) for at, _ in shown],
+        y=[round(length / NANOS, 3) for _, length in shown],
+        text=[str(np.datetime64(at, "ns"))[11:19] for at, _ in shown],
+        mode="markers",
+        marker={"color": RED, "size": 6},
+    )
+    figure = styled(go.Figure(marks), "Longest silences in session", x=HOUR_AXIS, y="seconds")
+    figure.update_xaxes(range=[0, HOURS])
+    return figure
+
+
+def _books_figure(tally: SnapshotTally) -> "go.Figure":
+    import plotly.graph_objects as go
+
     figure = go.Figure()
-    for state, name in enumerate(STATE_NAMES[1:], start=1):
-        rows = [tally.states_by_hour[hour, state] for hour in hours]
-        if any(rows):
-            figure.add_bar(x=clock, y=rows, name=name)
+    for state, name in enumerate(STATE_NAMES):
+        rows = tally.states_by_hour[:, state]
+        if state != GOOD and rows.any():
+            colour = COLOURS[state % len(COLOURS)]
+            figure.add_bar(x=list(range(HOURS)), y=rows.tolist(), name=name, marker={"color": colour})
     figure.update_layout(barmode="stack")
-    figure.update_xaxes(type="category", categoryorder="array", categoryarray=clock)
-    return styled(figure, "Books that cannot be decided on, by hour (UTC)", y="snapshots")
+    return styled(figure, "Books that cannot be decided on", x=HOUR_AXIS, y="snapshots")
 
 
-def _spreads_figure(tally: TableTally) -> "go.Figure":
+def _spreads_figure(tally: SnapshotTally) -> "go.Figure":
+    """The most frequent spreads; the widest ones that are counted stand for all beyond."""
     import plotly.graph_objects as go
 
-    shown = sorted(tally.spreads.most_common(SPREADS_SHOWN))
-    bars = go.Bar(x=[str(ticks) for ticks, _ in shown], y=[rows for _, rows in shown], marker={"color": BLUE})
-    return styled(go.Figure(bars), "Spread", x="ticks", y="snapshots")
+    frequent = np.sort(np.argsort(-tally.spreads, kind="stable")[:SPREADS_SHOWN])
+    shown = [int(place) for place in frequent if tally.spreads[place]]
+    names = [str(place - WIDEST_SPREAD) for place in shown]
+    bars = go.Bar(x=names, y=tally.spreads[shown].tolist(), marker={"color": BLUE})
+    figure = styled(go.Figure(bars), "Spread in session", x="ticks", y="snapshots")
+    figure.update_xaxes(type="category")
+    return figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,9 +127,9 @@ class JudgedDay:
 
     Attributes:
         day: partition key.
-        status: "ok", "empty" or "rejected".
+        status: "ok", "empty", "rejected", or "not judged".
         checks: the stored checks: name, passed, figure, threshold, description, blocking.
-        snapshots: rows of its table.
+        metrics: the stage's figures, `rows`, `records_read`, `records_kept` and `trades` among them.
         cached_rows: decision points in its cache, None where it has none.
         symbol: the raw symbol that was used.
         sessions: dates of the sessions that it touches.
@@ -117,15 +137,44 @@ class JudgedDay:
 
     day: str
     status: str
-    checks: Sequence[dict[str, Any]]
-    snapshots: int
-    cached_rows: int | None
-    symbol: str
-    sessions: str
+    checks: Sequence[dict[str, Any]] = ()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    cached_rows: int | None = None
+    symbol: str = ""
+    sessions: str = ""
+
+    @property
+    def rejections(self) -> list[str]:
+        """Sentences of the checks that reject the day."""
+        return [c["description"] for c in self.checks if not c["passed"] and c["blocking"]]
+
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences of the other checks that do not hold."""
+        return [c["description"] for c in self.checks if not c["passed"] and not c["blocking"]]
+
+    @property
+    def look(self) -> Look:
+        """How bad the day is."""
+        if self.status in ("rejected", "not judged"):
+            return "fail"
+        return "warn" if self.warnings else "none" if self.status == "empty" else "pass"
+
+    @property
+    def anchor(self) -> str:
+        """Its place on the page."""
+        return f"day-{self.day}"
+
+
+def day_line(day: JudgedDay) -> str:
+    """A day in one line."""
+    told = [*(f"rejected: {line}" for line in day.rejections), *(f"warning: {line}" for line in day.warnings)]
+    rows = "see `alpha status`" if day.status == "not judged" else f"{int(day.metrics['rows'])} snapshots"
+    return "; ".join([f"{day.day} {day.status}, {rows}", *told])
 
 
 def days_table(days: Sequence[JudgedDay]) -> pl.DataFrame:
-    """One row a day, with the sentence of whatever does not hold."""
+    """One row a day, with the sentences of whatever does not hold."""
     schema = {
         "day": pl.String,
         "status": pl.String,
@@ -138,54 +187,85 @@ def days_table(days: Sequence[JudgedDay]) -> pl.DataFrame:
     }
     rows = [
         (
-            d.day,
-            d.status,
-            d.symbol,
-            d.sessions,
-            d.snapshots,
-            d.cached_rows,
-            _sentences(d, True),
-            _sentences(d, False),
+            day.day,
+            day.status,
+            day.symbol,
+            day.sessions,
+            int(day.metrics.get("rows", 0)),
+            day.cached_rows,
+            "; ".join(day.rejections) or "nothing",
+            "; ".join(day.warnings) or "nothing",
         )
-        for d in days
+        for day in days
     ]
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _sentences(day: JudgedDay, blocking: bool) -> str:
-    failed = [c["description"] for c in day.checks if not c["passed"] and c["blocking"] is blocking]
-    return "; ".join(failed) or "nothing"
+def rejected_table(days: Sequence[JudgedDay]) -> pl.DataFrame:
+    """The days that nothing is built on although they are not empty, and why."""
+    unread = "it was never judged: its files cannot be read, or it waits to be built, see `alpha status`"
+    rows = [(day.day, "; ".join(day.rejections) or unread) for day in days if day.look == "fail"]
+    return pl.DataFrame(rows, schema={"day": pl.String, "why": pl.String}, orient="row")
 
 
-def rules_figure(days: Sequence[JudgedDay]) -> "go.Figure":
-    """All days against all rules: what holds, what warns, what rejects; the figures show on hovering."""
-    import plotly.graph_objects as go
+def totals_table(days: Sequence[JudgedDay]) -> pl.DataFrame:
+    """Days by status, and what all days hold together."""
+    counts = {
+        name: sum(day.status == name for day in days) for name in ("ok", "empty", "rejected", "not judged")
+    }
+    sums = {
+        name: int(sum(day.metrics.get(key, 0) for day in days))
+        for name, key in (
+            ("records read", "records_read"),
+            ("records kept", "records_kept"),
+            ("snapshots", "rows"),
+            ("snapshots with a good book", "good_rows"),
+            ("trades", "trades"),
+        )
+    }
+    totals = {f"days {name}": count for name, count in counts.items() if count} | sums
+    totals["decision points in the cache"] = sum(day.cached_rows or 0 for day in days)
+    return pl.DataFrame({"what": list(totals), "total": list(totals.values())})
 
-    names = list(dict.fromkeys(check["name"] for day in days for check in day.checks))
-    found = [{check["name"]: check for check in day.checks} for day in days]
-    answers = [[_answer(checks.get(name)) for checks in found] for name in names]
-    texts = [[checks.get(name, {}).get("description", "not checked") for checks in found] for name in names]
-    scale = [[0, GREEN], [1 / 3, GREEN], [1 / 3, ORANGE], [2 / 3, ORANGE], [2 / 3, RED], [1, RED]]
-    heat = go.Heatmap(
-        x=[day.day for day in days],
-        y=names,
-        z=answers,
-        text=texts,
-        hovertemplate="%{x}: %{text}<extra></extra>",
-        zmin=PASSED,
-        zmax=BLOCKED,
-        colorscale=scale,
-        colorbar={"tickvals": [1 / 3, 1, 5 / 3], "ticktext": ANSWERS, "thickness": 10},
-        xgap=1,
-        ygap=1,
+
+def rules_table(days: Sequence[JudgedDay], *, linked: Sequence[str] = ()) -> HeatTable:
+    """All days against all rules: each figure, and whether it holds, warns or rejects the day.
+
+    Args:
+        days: oldest first.
+        linked: keys of the days that the page tells more of.
+    """
+    bounds = {check["name"]: check["threshold"] for day in days for check in day.checks}
+    return HeatTable(
+        corner="day",
+        columns=[name.replace("_", " ") for name in bounds],
+        bounds=[_figure(bound) for bound in bounds.values()],
+        rows=[
+            HeatRow(
+                label=day.day,
+                anchor=day.anchor if day.day in linked else None,
+                note="" if day.status == "ok" else day.status,
+                look=day.look,
+                hint="; ".join([*day.rejections, *day.warnings]),
+                cells=list(_cells(day, list(bounds))),
+            )
+            for day in days
+        ],
     )
-    figure = styled(go.Figure(heat), "Days against rules", height=120 + 20 * len(names))
-    figure.update_xaxes(type="category")
-    figure.update_yaxes(autorange="reversed")
-    return figure
 
 
-def _answer(check: dict[str, Any] | None) -> int | None:
-    if check is None:
-        return None
-    return PASSED if check["passed"] else BLOCKED if check["blocking"] else WARNED
+def _cells(day: JudgedDay, names: Sequence[str]) -> Iterator[HeatCell]:
+    checks = {check["name"]: check for check in day.checks}
+    for name in names:
+        check = checks.get(name)
+        if check is None:
+            yield HeatCell(text="", look="none", hint="not checked")
+        else:
+            look: Look = "pass" if check["passed"] else "fail" if check["blocking"] else "warn"
+            yield HeatCell(text=_figure(check["figure"]), look=look, hint=check["description"])
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.0f}" if value == round(value) else f"{value:.3g}"

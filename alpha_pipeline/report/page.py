@@ -36,6 +36,19 @@ td.digest { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospac
 ul { margin: 6px 0; padding-left: 22px; }
 figure { margin: 8px 0 20px; min-width: 0; }
 .plot { width: 100%; }
+h4 { font-size: .9rem; margin: 10px 0 2px; }
+.detail { border-left: 3px solid var(--line); padding-left: 12px; margin: 2px 0; }
+.tall { max-height: 75vh; overflow-y: auto; }
+.heat { border-collapse: separate; border-spacing: 0; width: auto; font-size: .78rem; }
+.heat th, .heat td { padding: 3px 6px; white-space: nowrap; }
+.heat thead { position: sticky; top: 0; z-index: 2; }
+.heat thead th { vertical-align: bottom; background: var(--wash); }
+.heat .upright { writing-mode: vertical-rl; transform: rotate(180deg); font-weight: 600; }
+.heat th.first { position: sticky; left: 0; z-index: 1; background: var(--wash); text-align: left; }
+.heat td { text-align: right; }
+.heat td.warn, .heat th.first.warn { background: #fdecc8; }
+.heat td.fail, .heat th.first.fail { background: #f8cfcb; color: var(--fail); font-weight: 700; }
+.heat td.none { color: var(--soft); }
 summary { cursor: pointer; font-weight: 600; font-size: .95rem; padding: 6px 0; }
 @media (max-width: 640px) {
   main { padding: 16px 12px 48px; }
@@ -50,11 +63,17 @@ summary { cursor: pointer; font-weight: 600; font-size: .95rem; padding: 6px 0; 
   .criteria td.number::before { content: attr(data-label) ": "; color: var(--soft); }
   .criteria td.number { display: inline-block; padding-right: 0; }
 }
-@media print { nav { display: none; } .scroll { overflow: visible; } }
+@media print { nav { display: none; } .scroll, .tall { overflow: visible; max-height: none; } }
 """
 
 SCRIPT = """
 (function () {
+  function unfold() {
+    var target = document.getElementById(decodeURIComponent(window.location.hash.slice(1)));
+    if (target && target.tagName === "DETAILS") { target.open = true; target.scrollIntoView(); }
+  }
+  window.addEventListener("hashchange", unfold);
+  unfold();
   var narrow = window.innerWidth < 640;
   document.querySelectorAll("script[type='application/json']").forEach(function (source) {
     var figure = JSON.parse(source.textContent);

@@ -22,23 +22,23 @@ def data_uri(figure: "go.Figure") -> str:
 
     picture = Figure(figsize=_INCHES, dpi=_DPI, layout="constrained")
     canvas, axes = FigureCanvasAgg(picture), picture.subplots()
-    left_out = sum(not _draw(axes, trace) for trace in figure.data)
+    stack: dict[Any, float] | None = {} if figure.layout.barmode == "stack" else None
+    left_out = sum(not _draw(axes, trace, stack) for trace in figure.data)
     _label(axes, figure.layout, left_out)
     buffer = io.BytesIO()
     canvas.print_png(buffer)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def _draw(axes: Any, trace: Any) -> bool:
+def _draw(axes: Any, trace: Any, stack: dict[Any, float] | None) -> bool:
+    """Draw one trace, if that is possible; `stack` holds the heights of the bars that were drawn before."""
     if trace.type == "heatmap":
         axes.imshow(trace.z, aspect="auto", origin="lower", cmap="cividis")
         axes.set_xticks(range(len(trace.x)), [str(v) for v in trace.x])
         axes.set_yticks(range(len(trace.y)), [str(v) for v in trace.y])
         return True
     if trace.type == "bar":
-        across = trace.orientation == "h"
-        positions, lengths = (trace.y, trace.x) if across else (trace.x, trace.y)
-        (axes.barh if across else axes.bar)(positions, lengths, label=trace.name)
+        _draw_bars(axes, trace, stack)
         return True
     if trace.type in ("scatter", "scattergl"):
         mode = trace.mode or "lines"
@@ -46,6 +46,16 @@ def _draw(axes: Any, trace: Any) -> bool:
         axes.plot(trace.x, trace.y, label=trace.name, marker=marker, linestyle=line, linewidth=1)
         return True
     return False
+
+
+def _draw_bars(axes: Any, trace: Any, stack: dict[Any, float] | None) -> None:
+    if trace.orientation == "h":
+        axes.barh(trace.y, trace.x, label=trace.name)
+        return
+    below = [0.0 if stack is None else stack.get(x, 0.0) for x in trace.x]
+    axes.bar(trace.x, trace.y, bottom=below, label=trace.name)
+    if stack is not None:
+        stack.update((x, low + y) for x, low, y in zip(trace.x, below, trace.y, strict=True))
 
 
 def _label(axes: Any, layout: Any, left_out: int) -> None:

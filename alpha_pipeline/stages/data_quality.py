@@ -5,44 +5,64 @@ from pathlib import Path
 
 import polars as pl
 
-from alpha_pipeline.ingest.quality import RULES, assess_day
+from alpha_pipeline.ingest.quality import RULES, DayFacts, assess_day
 from alpha_pipeline.ingest.report import IngestReport, read_report
-from alpha_pipeline.ingest.table_tally import TableTally
-from alpha_pipeline.ingest.tables import SNAPSHOTS, read_slices
+from alpha_pipeline.ingest.sessions import ALWAYS_OPEN
+from alpha_pipeline.ingest.table_tally import SnapshotTally, TradeTally
+from alpha_pipeline.ingest.tables import SNAPSHOTS, TRADES, read_slices
 from alpha_pipeline.report.market_data import day_figures, day_tables
 from alpha_pipeline.results import Check, StageResult
 from alpha_pipeline.schemas import validate_slices
 from alpha_pipeline.stages.base import Stage, StageContext, Upstream
 from alpha_pipeline.stages.code import code_of
 
-VERSION = "2"
+VERSION = "3"
 
 
 def run(context: StageContext) -> StageResult:
     """Hold the day against the instrument's thresholds; a blocking failure keeps it, and only it, from use."""
     folder = context.upstream("mbp10_snapshots", context.partition)
     report = read_report(folder)
-    tally = TableTally(context.config.instrument.calendar, context.partition)
-    schema = validate_slices("snapshots", _seen(folder / SNAPSHOTS, tally))
-    quality = assess_day(tally, report, context.config.quality)
+    snapshots = SnapshotTally(context.config.instrument.calendar, context.partition)
+    schema = validate_slices("snapshots", _seen(folder / SNAPSHOTS, snapshots))
+    tape = context.upstream("trades", context.partition) / TRADES
+    facts = DayFacts(report=report, snapshots=snapshots, trades=_tape(tape))
+    quality = assess_day(facts, context.config.quality)
     return StageResult(
         metrics={check.name: float(check.figure) for check in quality.checks if check.figure is not None}
-        | {"rows": float(tally.rows)},
+        | {
+            "rows": float(snapshots.rows),
+            "records_read": float(report.records_read),
+            "records_kept": float(report.records_kept),
+        },
         params={
             "symbol": report.symbol or "none",
-            "sessions": ", ".join(report.session_dates) or "always open",
+            "sessions": _sessions(context, report),
         },
-        tables={"rules": quality.table, **day_tables(report, tally)},
-        figures=day_figures(tally) if tally.rows else {},
+        tables={"rules": quality.table, **day_tables(report, snapshots)},
+        figures=day_figures(snapshots) if snapshots.rows else {},
+        documents={"ingest_report": report.to_dict()},
         checks=[*schema, *quality.checks, _day_check(report, context.partition)],
         status=quality.status,
     )
 
 
-def _seen(path: Path, tally: TableTally) -> Iterator[pl.DataFrame]:
+def _sessions(context: StageContext, report: IngestReport) -> str:
+    always = context.config.instrument.calendar == ALWAYS_OPEN
+    return "always open" if always else ", ".join(report.session_dates) or "none"
+
+
+def _seen(path: Path, tally: SnapshotTally) -> Iterator[pl.DataFrame]:
     for snapshots in read_slices(path):
         tally.see(snapshots)
         yield snapshots
+
+
+def _tape(path: Path) -> TradeTally:
+    tally = TradeTally()
+    for trades in read_slices(path):
+        tally.see(trades)
+    return tally
 
 
 def _day_check(report: IngestReport, day: str) -> Check:

@@ -12,7 +12,7 @@ from alpha_pipeline.provenance import git_revision
 from alpha_pipeline.results import StageResult
 from alpha_pipeline.stages.base import Days, Stage, StageContext, Upstream
 from alpha_pipeline.stages.code import code_of
-from alpha_pipeline.stages.judged_days import market_data_section
+from alpha_pipeline.stages.judged_days import report_section
 from alpha_pipeline.stages.oos_gate import VERDICT_FILE
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def run(context: StageContext) -> StageResult:
         title=f"{context.config.name}: verdict and how it was reached",
         instrument=context.config.name,
         verdict=read_verdict(context.upstream("oos_gate") / VERDICT_FILE),
-        sections=[market_data_section(context.scope), *(_section(context, *entry) for entry in _SECTIONS)],
+        sections=[report_section(context.scope), *(_section(context, *entry) for entry in _SECTIONS)],
         lineage=dict(_lineage(context)),
     )
     path = render_report(inputs, context.out / FILE)

@@ -2,7 +2,7 @@
 
 import databento
 import numpy as np
-from ingested_day import load, tallied
+from ingested_day import facts, load
 
 from alpha_pipeline.ingest import QualityThresholds, ingest_day
 from alpha_pipeline.ingest.folder import LocalFolder
@@ -18,7 +18,7 @@ DEMO = InstrumentSpec()
 
 def test_simulated_day_arrives_whole_and_good(tmp_path):
     (path,) = simulate_days(SimulatorConfig(days=1, events_per_day=3000), DEMO, tmp_path / "raw")
-    ((_, paths),) = discover(LocalFolder(tmp_path / "raw"), DEMO).items()
+    ((key, paths),) = discover(LocalFolder(tmp_path / "raw"), DEMO).items()
     assert paths == [path]
     day = load(tmp_path / "day", ingest_day(paths, DEMO, tmp_path / "day"))
     official = databento.DBNStore.from_file(path).to_ndarray()
@@ -32,4 +32,4 @@ def test_simulated_day_arrives_whole_and_good(tmp_path):
     assert all(
         check.passed for check in validate("snapshots", day.snapshots) + validate("trades", day.trades)
     )
-    assert assess_day(tallied(day.snapshots), day.report, QualityThresholds()).usable
+    assert all(check.passed for check in assess_day(facts(day, key), QualityThresholds()).checks)
