@@ -14,12 +14,13 @@ from alpha_core.errors import InputError
 from alpha_pipeline.ingest.databento import DbnSource
 from alpha_pipeline.ingest.depth_log import DepthLogSource
 from alpha_pipeline.ingest.folder import RawFolder
+from alpha_pipeline.ingest.lobster import LobsterSource
 from alpha_pipeline.ingest.raw import FileName, RawFile, Source
 from alpha_pipeline.instrument import InstrumentSpec
 
 SHOWN_FILES = 3
 
-SOURCES: tuple[Source, ...] = (DbnSource(), DepthLogSource())
+SOURCES: tuple[Source, ...] = (DbnSource(), DepthLogSource(), LobsterSource())
 
 
 def open_raw(path: Path, spec: InstrumentSpec) -> AbstractContextManager[RawFile]:
