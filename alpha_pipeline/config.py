@@ -8,7 +8,15 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from alpha_core.errors import AlphaError, ConfigError
 from alpha_core.market.config import MarketConfig
@@ -19,9 +27,15 @@ from alpha_pipeline.evaluation.config import GateConfig, GridConfig, WalkForward
 from alpha_pipeline.features.config import FeatureConfig
 from alpha_pipeline.fills.config import FillConfig
 from alpha_pipeline.ingest.config import IngestConfig, QualityThresholds, SourceConfig
+from alpha_pipeline.ingest.sessions import check_calendar
 from alpha_pipeline.instrument import InstrumentSpec
 from alpha_pipeline.paths import Workspace
 from alpha_pipeline.simulator.config import SimulatorConfig
+
+_SECTION = "section"
+
+MUST_SAY = ("name", "symbols", "tick_size", "calendar")
+"""Keys of `[instrument]` that no market shares with another, so that a file which leaves one out is refused."""
 
 
 class PipelineConfig(BaseModel):
@@ -57,6 +71,15 @@ class PipelineConfig(BaseModel):
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
     threads: int = Field(default=1, ge=1, le=256)
 
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _listed(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        """What a section finds wrong with itself is told together with what others find."""
+        try:
+            return handler(value)
+        except AlphaError as error:
+            raise PydanticCustomError(_SECTION, "{said}", {"said": str(error)}) from error
+
     @property
     def name(self) -> str:
         return self.instrument.name
@@ -84,14 +107,27 @@ def load(name: str, workspace: Workspace) -> PipelineConfig:
         )
     path = workspace.instruments / f"{name}.toml"
     try:
-        config = PipelineConfig.model_validate(_read(path, workspace, ()))
+        config = _checked(_read(path, workspace, ()))
         if config.name != name:
             raise ConfigError(f"instrument.name was {config.name!r}, must be {name!r}, the name of its file")
+        check_calendar(config.instrument.calendar)
         return config
-    except ValidationError as error:
-        raise ConfigError(f"{path.name}: {'; '.join(_sentence(e) for e in error.errors())}") from error
     except AlphaError as error:
         raise type(error)(f"{path.name}: {error}") from error
+
+
+def _checked(raw: dict[str, Any]) -> PipelineConfig:
+    """The typed configuration. Raises ConfigError with all problems of all sections."""
+    given = raw.get("instrument")
+    absent = [key for key in MUST_SAY if isinstance(given, dict) and key not in given]
+    problems = [f"instrument must say {', '.join(absent)}, which have no default"] if absent else []
+    try:
+        config = PipelineConfig.model_validate(raw)
+    except ValidationError as error:
+        raise ConfigError("; ".join(problems + [_sentence(e) for e in error.errors()])) from error
+    if problems:
+        raise ConfigError("; ".join(problems))
+    return config
 
 
 def _read(path: Path, workspace: Workspace, above: tuple[str, ...]) -> dict[str, Any]:
@@ -126,6 +162,8 @@ def _sentence(error: Any) -> str:
     where = ".".join(str(part) for part in error["loc"])
     if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"unknown key {where!r}, remove it or mend its spelling"
+    if error["type"] == _SECTION:
+        return error["msg"]
     if error["type"] == "missing":
         return f"{where} is missing"
     return f"{where} was {error['input']!r}: {error['msg'].lower()}"

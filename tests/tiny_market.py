@@ -22,6 +22,8 @@ CONFIG = """
 [instrument]
 name = "tiny"
 symbols = ["TINY"]
+tick_size = "0.25"
+calendar = "24/7"
 
 [features.sampler]
 n = 2

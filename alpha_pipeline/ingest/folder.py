@@ -45,6 +45,10 @@ class RawFolder(Protocol):
         """All files that are not hidden, by name. Raises InputError when there is no such folder."""
         ...
 
+    def folders(self) -> list[Path]:
+        """All folders below it that are not hidden, by name."""
+        ...
+
     def peek(self, paths: Sequence[Path], question: str, answer: Callable[[Path], bool], /) -> list[bool]:
         """What the beginning of each file answers to a question.
 
@@ -97,7 +101,13 @@ class LocalFolder:
     def files(self) -> list[Path]:
         if not self.path.is_dir():
             raise InputError(f"{self.path} is not a folder: put raw files there or name another folder")
-        found = (path for path in self.path.rglob("*") if path.is_file())
+        return self._below(Path.is_file)
+
+    def folders(self) -> list[Path]:
+        return self._below(Path.is_dir)
+
+    def _below(self, wanted: Callable[[Path], bool]) -> list[Path]:
+        found = (path for path in self.path.rglob("*") if wanted(path))
         return sorted(path for path in found if _visible(path.relative_to(self.path).parts))
 
     def peek(self, paths: Sequence[Path], _question: str, answer: Callable[[Path], bool]) -> list[bool]:
@@ -150,6 +160,10 @@ class SharedFolder:
 
     def files(self) -> list[Path]:
         return list(self._stored)
+
+    def folders(self) -> list[Path]:
+        """A bucket knows objects only."""
+        return []
 
     def peek(self, paths: Sequence[Path], question: str, answer: Callable[[Path], bool]) -> list[bool]:
         with ThreadPoolExecutor(_LISTENERS) as pool:

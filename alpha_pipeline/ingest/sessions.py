@@ -52,6 +52,20 @@ class Sessions:
         return [date for date, hit in zip(self.dates, touched, strict=True) if hit]
 
 
+def check_calendar(calendar: str) -> None:
+    """Refuse a calendar that nobody knows. Raises ConfigError."""
+    if calendar == ALWAYS_OPEN:
+        return
+    import exchange_calendars
+
+    if calendar not in exchange_calendars.get_calendar_names():
+        raise ConfigError(_unknown(calendar))
+
+
+def _unknown(calendar: str) -> str:
+    return f"calendar was {calendar!r}, must be '24/7' or a code of exchange_calendars like 'CMES' or 'XNYS'"
+
+
 def midnight_ns(day: str) -> int:
     """Beginning of a UTC date 'YYYY-MM-DD' in nanoseconds."""
     return int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) * NANOS
@@ -139,9 +153,7 @@ def _schedule(calendar: str, first_ns: int, last_ns: int) -> list[_Listed]:
             calendar, start=f"{start - margin:%Y-%m-%d}", end=f"{end + margin:%Y-%m-%d}"
         )
     except InvalidCalendarName as error:
-        raise ConfigError(
-            f"calendar was {calendar!r}, must be '24/7' or a code of exchange_calendars like 'CMES' or 'XNYS'"
-        ) from error
+        raise ConfigError(_unknown(calendar)) from error
     except ValueError as error:
         raise DataError(
             f"calendar {calendar} does not cover the data from {start} to {end}: {error}"

@@ -54,9 +54,11 @@ def discover(raw: RawFolder, spec: InstrumentSpec) -> dict[str, list[Path]]:
         Day 'YYYY-MM-DD' -> files, oldest day first.
 
     Raises:
-        InputError: the folder is absent, holds no file of the instrument, or one of several days.
+        InputError: the folder is absent, holds no file of the instrument, one of several days, or a folder where a
+            file is expected.
     """
     files = raw.files()
+    _refuse_folders(raw, spec)
     ours = _ours(raw, files, spec)
     days: dict[str, dict[Path, FileName]] = defaultdict(dict)
     for path, name in ours.items():
@@ -68,6 +70,16 @@ def discover(raw: RawFolder, spec: InstrumentSpec) -> dict[str, list[Path]]:
     if not days:
         raise InputError(_nothing_found(raw, spec, files))
     return {day: _read_once(days[day]) for day in sorted(days)}
+
+
+def _refuse_folders(raw: RawFolder, spec: InstrumentSpec) -> None:
+    """A folder that is named like a raw file is an unpacked or half-copied one, and its day would be missing."""
+    for path in raw.folders():
+        names = [name for source in SOURCES if (name := source.parse(path.name)) is not None]
+        if any(name.usable and (name.symbol is None or spec.matches(name.symbol)) for name in names):
+            raise InputError(
+                f"{path} is a folder, must be a file as its name says: move what it holds, or give it another name"
+            )
 
 
 def _ours(raw: RawFolder, files: Sequence[Path], spec: InstrumentSpec) -> dict[Path, FileName]:

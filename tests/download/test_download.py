@@ -222,7 +222,10 @@ def test_command_fetches_into_the_folder_of_the_instrument(vendor_side, tmp_path
     workspace = Workspace(tmp_path)
     (tmp_path / "instruments").mkdir()
     section = f'dataset = "GLBX.MDP3"\nsymbols = ["TEST"]\ngateway = "{vendor_side.gateway}"\n'
-    text = '[instrument]\nname = "test"\nsymbols = ["TEST"]\ntick_size = "0.25"\n\n[download]\n' + section
+    text = (
+        '[instrument]\nname = "test"\nsymbols = ["TEST"]\ntick_size = "0.25"\ncalendar = "24/7"\n\n[download]\n'
+        + section
+    )
     (tmp_path / "instruments" / "test.toml").write_text(text)
     assert price_of("test", workspace, DAY, "2024-03-07") == {"days": 2, "dollars": 2.5}
     (result,) = fetch_market("test", workspace, DAY, DAY)
@@ -237,7 +240,10 @@ def test_a_person_can_launch_the_download_of_a_span_of_days(vendor_side, tmp_pat
     workspace = Workspace(tmp_path)
     (tmp_path / "instruments").mkdir()
     section = f'dataset = "GLBX.MDP3"\nsymbols = ["TEST"]\ngateway = "{vendor_side.gateway}"\n'
-    text = '[instrument]\nname = "test"\nsymbols = ["TEST"]\ntick_size = "0.25"\n\n[download]\n' + section
+    text = (
+        '[instrument]\nname = "test"\nsymbols = ["TEST"]\ntick_size = "0.25"\ncalendar = "24/7"\n\n[download]\n'
+        + section
+    )
     (tmp_path / "instruments" / "test.toml").write_text(text)
     job = build_defs(workspace, ["test"]).resolve_job_def("test_download")
     config = {"ops": {"test_fetch": {"config": {"first": DAY, "last": DAY}}}}

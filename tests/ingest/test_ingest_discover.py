@@ -177,3 +177,21 @@ def test_files_are_opened_by_the_source_of_their_name(tmp_path):
     assert opened.listings[0].symbol == "TEST"
     with pytest.raises(InputError, match=r"a\.csv has a name that no source knows"):
         open_raw(tmp_path / "a.csv", InstrumentSpec())
+
+
+@pytest.mark.parametrize("name", ["ESH4-2024-01-02.mbp-10.dbn.zst", "glbx-mdp3-20240102.mbp-10.dbn.zst"])
+def test_a_folder_named_like_a_raw_file_is_told(tmp_path, name):
+    """Half a copy, or an unpacked archive: its day would be missing and nobody would know."""
+    touch(tmp_path, "ESH4-2024-01-03.mbp-10.dbn.zst")
+    (tmp_path / name).mkdir()
+    with pytest.raises(
+        InputError, match=rf"{name} is a folder, must be a file as its name says: move what it"
+    ):
+        found(tmp_path, "ES")
+
+
+def test_folders_of_other_names_and_of_other_instruments_are_searched(tmp_path):
+    touch(tmp_path, "GLBX-20240102-ABC/ESH4-2024-01-02.mbp-10.dbn.zst")
+    (tmp_path / "NQH4-2024-01-02.mbp-10.dbn.zst").mkdir()
+    (tmp_path / ".ESH4-2024-01-02.mbp-10.dbn.zst").mkdir()
+    assert list(found(tmp_path, "ES")) == ["2024-01-02"]

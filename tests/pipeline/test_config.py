@@ -33,7 +33,7 @@ def test_null_market_differs_from_the_demo_by_its_strength_alone():
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("[instrument]\ncolour = 1", "mine.toml: unknown key 'instrument.colour'"),
+        ("[instrument]\ncolour = 1", "unknown key 'instrument.colour'"),
         ("[instrumnt]\nname = 'x'", "unknown key 'instrumnt'"),
         ("[instrument]\n[market]\nlatency = -1", "latency was -1, must be in"),
         ("[instrument]\n[grid]\nepisodes = 'many'", "grid.episodes was 'many'"),
@@ -48,6 +48,65 @@ def test_bad_configuration_is_one_sentence(tmp_path, text, sentence):
         load("mine", workspace(tmp_path, text))
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+MINE = {"name": "'mine'", "symbols": "['M']", "tick_size": "'0.25'", "calendar": "'24/7'"}
+
+
+def instrument(**changes: str | None) -> str:
+    lines = [f"{key} = {value}" for key, value in (MINE | changes).items() if value is not None]
+    return "\n".join(["[instrument]", *lines])
+
+
+@pytest.mark.parametrize("key", MINE)
+def test_what_tells_one_market_from_another_has_no_default(tmp_path, key):
+    """Without its tick size a market would be read on the grid of the demo."""
+    assert load("mine", workspace(tmp_path, instrument())).name == "mine"
+    with pytest.raises(ConfigError, match=f"^mine.toml: instrument must say {key}, which have no default$"):
+        load("mine", workspace(tmp_path, instrument(**{key: None})))
+
+
+def test_a_base_may_say_it(tmp_path):
+    workspace(tmp_path, instrument(name="'below'"), "below")
+    assert load(
+        "mine", workspace(tmp_path, "base = 'below'\n[instrument]\nname = 'mine'")
+    ).instrument.tick_size
+
+
+@pytest.mark.parametrize("calendar", ["XXXX", "cmes", "ALWAYS"])
+def test_unknown_calendar_is_refused_when_the_file_is_read(tmp_path, calendar):
+    with pytest.raises(ConfigError) as caught:
+        load("mine", workspace(tmp_path, instrument(calendar=f"'{calendar}'")))
+    assert str(caught.value) == (
+        f"mine.toml: calendar was '{calendar}', must be '24/7' or a code of exchange_calendars like 'CMES' or 'XNYS'"
+    )
+
+
+@pytest.mark.parametrize("calendar", ["CMES", "XNYS", "NYSE", "24/5", "24/7"])
+def test_known_calendars_load(tmp_path, calendar):
+    assert (
+        load("mine", workspace(tmp_path, instrument(calendar=f"'{calendar}'"))).instrument.calendar
+        == calendar
+    )
+
+
+def test_problems_of_all_sections_are_told_at_once(tmp_path):
+    text = instrument(tick_size="'-1'", calendar=None) + (
+        "\n[quality]\nmin_rows = -1\nmax_crossed_fraction = 2\n[market]\nlatency = -1\n[gird]\nx = 1\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        load("mine", workspace(tmp_path, text))
+    told = str(caught.value)
+    for sentence in (
+        "instrument must say calendar, which",
+        "tick_size was '-1', must be a positive decimal",
+        "min_rows was -1, must be at least 0",
+        "max_crossed_fraction was 2",
+        "latency was -1, must be in",
+        "unknown key 'gird'",
+    ):
+        assert told.count(sentence) == 1, told
+    assert "\n" not in told
 
 
 def test_unknown_instrument_names_the_known_ones(tmp_path):

@@ -16,8 +16,9 @@ def write(folder, name: str, data: bytes) -> Workspace:
 
 
 def test_a_file_that_names_another_market_is_refused(tmp_path):
+    text = b'[instrument]\nname = "es"\nsymbols = ["ES"]\ntick_size = "0.25"\ncalendar = "CMES"'
     with pytest.raises(ConfigError, match=r"instrument.name was 'es', must be 'mine', the name of its file"):
-        load("mine", write(tmp_path, "mine", b'[instrument]\nname = "es"'))
+        load("mine", write(tmp_path, "mine", text))
 
 
 @pytest.mark.parametrize("name", ["../mine", "/etc/passwd", "", "a b"])
