@@ -258,26 +258,6 @@ def test_rejected_day_is_told_with_figures_each_time_until_it_is_mended(copied):
     assert tiny_market.scope(copied).usable_days() == DAYS
 
 
-def test_threshold_rejects_its_day_alone_and_once_relaxed_builds_its_day_alone(copied):
-    """Day 1 gets fewer events than the other; a bound between the two tells them apart."""
-    tiny_market.write_days(copied.raw(NAME), 1)
-    path = file_of(copied.raw(NAME), 1)
-    path.unlink()
-    shutil.copy(tiny_market.write_days(copied.root / "short", 2, events=2500)[1], path)
-    tiny_market.configure(copied, tiny_market.CONFIG + "\n[quality]\nmin_rows = 2900\n")
-    outcome, _ = run(copied, until="fxcache")
-    assert set(outcome.launched.failed) == {day(1)}
-    assert "snapshots with a good book: 2500, must be at least 2900" in outcome.launched.failed[day(1)]
-    assert ("fxcache", day(1)) not in outcome.launched.built
-    assert tiny_market.scope(copied).usable_days() == [day(0)]
-    before = tiny_market.scope(copied).store.get("fxcache", day(0)).path
-    tiny_market.configure(copied, tiny_market.CONFIG + "\n[quality]\nmin_rows = 2000\n")
-    healed, _ = run(copied, until="fxcache")
-    assert healed.launched.failed == {}
-    assert [entry for entry in healed.launched.built if entry[0] == "fxcache"] == [("fxcache", day(1))]
-    assert tiny_market.scope(copied).store.get("fxcache", day(0)).path == before
-
-
 RAISED = f"""
 import json
 from alpha_pipeline.ingest.quality import RULES
