@@ -10,12 +10,13 @@ from itertools import cycle
 from pathlib import Path
 
 from alpha_pipeline.bucket import Bucket
+from alpha_pipeline.fxcache import open_day
 from alpha_pipeline.fxcache.shared import SharedDays
 
 url, start, *files = sys.argv[1:]
 once = files[0] == "--once"
 shared = SharedDays(Bucket(url), "demo")
-shared.days()  # loads everything
+shared.days(), open_day(Path(files[-1]), verify="full")  # everything is loaded when the race begins
 print("ready", flush=True)
 while not Path(start).exists():
     time.sleep(0.001)
