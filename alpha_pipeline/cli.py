@@ -165,7 +165,7 @@ def download(
     start: Annotated[str, typer.Option(help="First day, YYYY-MM-DD.")],
     end: Annotated[str, typer.Option(help="Last day, YYYY-MM-DD.")],
     instrument: Annotated[str, typer.Option(help="An instrument with a [download] section.")] = "es",
-    raw: Annotated[Path | None, typer.Option(help="Folder to fetch into.")] = None,
+    raw: Annotated[str | None, typer.Option(help="Folder or URL to fetch into.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would cost.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:

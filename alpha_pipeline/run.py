@@ -131,12 +131,9 @@ def scope_of(
 ) -> Scope:
     """What the stages of an instrument share; a folder that is named by hand must exist."""
     config = load(instrument, workspace)
-    if raw is None or is_url(str(raw)):
-        return open_scope(config, workspace, raw=raw and str(raw), report=say)
-    folder = Path(raw).resolve()
-    if not folder.is_dir():
+    if raw is not None and not is_url(str(raw)) and not Path(raw).is_dir():
         raise ConfigError(f"--raw was {raw}, must be an existing folder with MBP-10 files, or a URL")
-    return open_scope(config, workspace, raw=str(folder), report=say)
+    return open_scope(config, workspace, raw=raw and str(raw), report=say)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,9 +19,9 @@ class DownloadConfig:
         symbols: what to ask for, in the vendor's symbology; their answers must match `instrument.symbols`.
         stype_in: kind of these symbols: "raw_symbol", "continuous" or "parent".
         schema: "mbp-10", or "mbo" whose books are then built here.
-        attempts: tries of one request before a day is given up.
+        attempts: tries of one request, and broken streams in a row that bring nothing new, before a day is given up.
         first_wait_seconds: pause before the second try; doubles from there, unless the vendor names a time.
-        longest_wait_seconds: bound on any pause.
+        longest_wait_seconds: bound on any pause; a day is given up when the vendor asks for a longer one.
         gateway: another address of the API, such as "https://host:port"; the vendor's own when empty.
     """
 
@@ -55,7 +55,3 @@ class DownloadConfig:
         ]
         if problems:
             raise ConfigError("download: " + "; ".join(problems))
-
-    def file_name(self, day: str) -> str:
-        """Name of a day's file, in the vendor's own form; its symbols lie inside."""
-        return f"{self.dataset.lower().replace('.', '-')}-{day.replace('-', '')}.{self.schema}.dbn.zst"

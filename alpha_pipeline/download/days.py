@@ -1,19 +1,23 @@
 """Which days are missing, and each of them as one whole file under its final name, or none."""
 
 import gc
-import os
-import secrets
+import glob
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+from filelock import FileLock
+
 from alpha_core.errors import AlphaError, ConfigError, DataError
 from alpha_pipeline.download.config import DownloadConfig
-from alpha_pipeline.download.parts import inspect, join
+from alpha_pipeline.download.parts import Piece, inspect, join
 from alpha_pipeline.download.vendor import BrokenStreamError, NotYetAvailableError, Vendor
+from alpha_pipeline.ingest.folder import RawFolder
 from alpha_pipeline.ingest.sessions import open_minutes
+from alpha_pipeline.ingest.source import find_days
+from alpha_pipeline.instrument import InstrumentSpec, safe_name
 
 FETCHED, PRESENT, CLOSED, NOT_YET, FAILED = "fetched", "present", "closed", "not yet available", "failed"
 
@@ -24,16 +28,16 @@ class DayResult:
 
     Attributes:
         day: UTC date.
-        outcome: FETCHED, PRESENT (its file lies there already), CLOSED (no session of the calendar touches the
-            date), NOT_YET (the vendor does not have the whole day) or FAILED.
-        detail: number of records, or why not.
-        file: the day's file, None where there is none.
+        outcome: FETCHED, PRESENT (a file of the day lies there already), CLOSED (no session of the calendar touches
+            the date), NOT_YET (the vendor does not have the whole day) or FAILED.
+        detail: number of records and what the vendor warns of, or why not.
+        file: name of the day's file, None where there is none.
     """
 
     day: str
     outcome: str
     detail: str
-    file: Path | None = None
+    file: str | None = None
 
 
 def days_between(first: str, last: str) -> list[str]:
@@ -58,44 +62,49 @@ def day_after(day: str) -> str:
     return str(date.fromisoformat(day) + timedelta(days=1))
 
 
-def missing_days(folder: Path, config: DownloadConfig, calendar: str, days: Sequence[str]) -> list[str]:
-    """The days that have a session and no file yet."""
-    return [
-        day for day in days if not (folder / config.file_name(day)).exists() and open_minutes(calendar, day)
-    ]
+def file_name(spec: InstrumentSpec, config: DownloadConfig, day: str) -> str:
+    """Name of a day's file: the instrument's first symbol, safely encoded, so that the name alone says whose it is."""
+    return f"{safe_name(spec.symbols[0])}-{day}.{config.schema}.dbn.zst"
+
+
+def missing_days(folder: RawFolder, spec: InstrumentSpec, days: Sequence[str]) -> list[str]:
+    """The days that have a session and no file of the instrument, whoever put it there."""
+    present = _present(folder, spec)
+    return [day for day in days if day not in present and open_minutes(spec.calendar, day)]
 
 
 def fetch_days(
     vendor: Vendor,
     config: DownloadConfig,
-    calendar: str,
-    folder: Path,
+    spec: InstrumentSpec,
+    folder: RawFolder,
     days: Sequence[str],
     say: Callable[[str], None] = lambda _: None,
 ) -> Iterator[DayResult]:
     """Fetch what is missing, oldest first; one day's failure does not stop the next.
 
-    A day is only asked for once the vendor has all of it: a part of a day is never published.
+    A day is only asked for once the vendor has all of it: a part of a day is never published. A date that no session
+    of the market's calendar touches is not asked for; one that the vendor has no records of becomes an empty file.
 
     Args:
         vendor: the account.
         config: what to ask for.
-        calendar: sessions of the market; a date that none touches is not asked for.
-        folder: where the instrument's raw files lie.
+        spec: the instrument.
+        folder: where its raw files lie.
         days: UTC dates.
         say: receives lines for people.
 
     Raises:
         ConfigError: the key is refused: no day can be fetched.
     """
+    present = _present(folder, spec)
     available: datetime | None = None
     for day in days:
-        target = folder / config.file_name(day)
-        if target.exists():
-            yield DayResult(day=day, outcome=PRESENT, detail="nothing to do", file=target)
+        if day in present:
+            yield DayResult(day=day, outcome=PRESENT, detail="nothing to do", file=present[day][0].name)
             continue
-        if not open_minutes(calendar, day):
-            yield DayResult(day=day, outcome=CLOSED, detail=f"no session of {calendar}")
+        if not open_minutes(spec.calendar, day):
+            yield DayResult(day=day, outcome=CLOSED, detail=f"no session of {spec.calendar}")
             continue
         available = available or _moment(vendor.available_end())
         if available < _midnight_after(day):
@@ -103,101 +112,143 @@ def fetch_days(
                 day=day, outcome=NOT_YET, detail=f"the vendor has data until {available.isoformat()}"
             )
             continue
-        yield _fetched(vendor, config, target, day, say)
+        yield _fetched(_DayFetch(vendor, config, day, say), folder, file_name(spec, config, day))
 
 
-def _fetched(
-    vendor: Vendor, config: DownloadConfig, target: Path, day: str, say: Callable[[str], None]
-) -> DayResult:
+def _present(folder: RawFolder, spec: InstrumentSpec) -> dict[str, list[Path]]:
+    folder.staging.mkdir(parents=True, exist_ok=True)  # a folder that is not there yet has no files
+    return find_days(folder, spec)
+
+
+def _fetched(fetch: "_DayFetch", folder: RawFolder, name: str) -> DayResult:
+    """One day under its final name, unless another process was quicker."""
     try:
-        count = fetch_day(vendor, config, target, day, say)
+        with _alone(folder, name):
+            if folder.has(name):
+                return DayResult(day=fetch.day, outcome=PRESENT, detail="nothing to do", file=name)
+            with _scratch(folder.staging, name) as scratch:
+                whole = fetch.run(scratch)
+                folder.add(whole, name)
     except NotYetAvailableError as error:
-        return DayResult(day=day, outcome=NOT_YET, detail=str(error))
+        return DayResult(day=fetch.day, outcome=NOT_YET, detail=str(error))
     except ConfigError:
         raise
-    except AlphaError as error:
-        return DayResult(day=day, outcome=FAILED, detail=str(error))
-    say(f"{day}: {count} records")
-    return DayResult(day=day, outcome=FETCHED, detail=f"{count} records", file=target)
+    except (AlphaError, OSError) as error:
+        return DayResult(day=fetch.day, outcome=FAILED, detail=str(error))
+    return DayResult(day=fetch.day, outcome=FETCHED, detail=fetch.told(), file=name)
 
 
-def fetch_day(
-    vendor: Vendor, config: DownloadConfig, target: Path, day: str, say: Callable[[str], None]
-) -> int:
-    """Stream one day, going on where a stream breaks, and publish it under its final name; returns its records.
+class _DayFetch:
+    """One day's stream, gone on with where it breaks.
 
-    Raises:
-        DataError: the vendor refuses, or the stream breaks more often than attempts are allowed.
+    Attributes:
+        day: UTC date.
+        records: whole records of the day, known at the end.
+        warnings: what the vendor warned of.
     """
-    start: str | int = day
-    end = day_after(day)
-    parts: list[tuple[Path, int | None]] = []
-    with _scratch(target) as name:
-        for number in range(config.attempts):
-            part = name(f"part{number}")
-            broken = _streamed(vendor, start, end, part)
-            piece = inspect(part, config.schema) if part.exists() else None
-            if piece is not None and piece.whole and not broken:
-                parts.append((part, None))
-                return _published(parts, piece.records, config.schema, name("whole"), target)
-            say(f"{day}: the stream broke ({broken or 'inside a compressed frame'}), going on")
-            if piece is not None and piece.latest_ns is not None:
-                parts.append((part, piece.latest_ns))
-                start = piece.latest_ns
-        raise DataError(f"{day}: the stream broke {config.attempts} times: try again later")
 
+    def __init__(self, vendor: Vendor, config: DownloadConfig, day: str, say: Callable[[str], None]) -> None:
+        self.day = day
+        self.records = 0
+        self.warnings: list[str] = []
+        self._vendor, self._config, self._say = vendor, config, say
+        self._parts: list[tuple[Path, int | None]] = []
+        self._start: str | int = day
 
-def _streamed(vendor: Vendor, start: str | int, end: str, part: Path) -> str:
-    """Stream into a file; returns why it broke, "" when it did not."""
-    reason = ""
-    try:
-        vendor.stream(start, end, part)
-    except BrokenStreamError as error:
-        reason = str(error)
-    if reason:
-        gc.collect()  # the client leaves its file open, with its last bytes still in memory, to the collector
-    return reason
+    def told(self) -> str:
+        """What came, for people."""
+        return "; ".join(
+            [f"{self.records} records", *(f"the vendor warns: {text}" for text in self.warnings)]
+        )
 
+    def run(self, scratch: Callable[[str], Path]) -> Path:
+        """The whole day in a file of its own.
 
-def _published(
-    parts: list[tuple[Path, int | None]], records: int, schema: str, scratch: Path, target: Path
-) -> int:
-    """Publish the one piece as it came, or all of them joined; returns the number of records."""
-    if len(parts) == 1:
-        _publish(parts[0][0], target)
-        return records
-    count = join(parts, schema, scratch)
-    _publish(scratch, target)
-    return count
+        Args:
+            scratch: makes paths of temporary files.
+
+        Raises:
+            NotYetAvailableError: the vendor does not have the whole day.
+            DataError: the vendor refuses, or streams break too often in a row without bringing anything new.
+        """
+        fruitless = 0
+        while fruitless < self._config.attempts:
+            part = scratch("part")
+            broken = self._streamed(part)
+            piece = inspect(part, self._config.schema) if part.exists() else None
+            if piece is not None and piece.whole and not broken and self._follows(piece):
+                self._parts.append((part, None))
+                return self._joined(piece.records, scratch)
+            self._say(f"{self.day}: the stream broke ({broken or 'before its end'}), going on")
+            fruitless = 0 if self._kept(part, piece) else fruitless + 1
+            if fruitless < self._config.attempts:
+                self._vendor.pause(max(1, fruitless))
+        raise DataError(f"{self.day}: the stream broke {fruitless} times in a row: try again later")
+
+    def _streamed(self, part: Path) -> str:
+        """Stream into a file; returns why it broke, "" when it did not."""
+        reason = ""
+        try:
+            self.warnings += self._vendor.stream(self._start, day_after(self.day), part)
+        except BrokenStreamError as error:
+            reason = str(error)
+        if reason:
+            gc.collect()  # the client leaves its file open, with its last bytes still in memory, to the collector
+        return reason
+
+    def _follows(self, piece: Piece) -> bool:
+        """Whether the piece begins where it was asked to."""
+        start = self._start
+        return isinstance(start, str) or piece.first_ns is None or piece.first_ns >= start
+
+    def _kept(self, part: Path, piece: Piece | None) -> bool:
+        """Keep what a broken stream brought; returns whether that was anything new."""
+        if piece is None or piece.latest_ns is None:
+            return False
+        if not piece.ordered or not self._follows(piece):
+            self._parts, self._start = [], self.day
+            return False
+        if piece.latest_ns == self._start:
+            return False
+        self._parts.append((part, piece.latest_ns))
+        self._start = piece.latest_ns
+        return True
+
+    def _joined(self, records: int, scratch: Callable[[str], Path]) -> Path:
+        """The one piece as it came, or all of them in one file."""
+        self.warnings = list(dict.fromkeys(self.warnings))
+        self.records = records
+        if len(self._parts) == 1:
+            return self._parts[0][0]
+        whole = scratch("whole")
+        self.records = join(self._parts, self._config.schema, whole)
+        return whole
 
 
 @contextmanager
-def _scratch(target: Path) -> Iterator[Callable[[str], Path]]:
+def _alone(folder: RawFolder, name: str) -> Iterator[None]:
+    """Only one process of this machine fetches a file; it also clears away what killed ones left of it."""
+    folder.staging.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.staging / f".{name}.lock"):
+        for leftover in folder.staging.glob(f".{glob.escape(name)}.*.tmp"):
+            leftover.unlink(missing_ok=True)
+        yield
+
+
+@contextmanager
+def _scratch(staging: Path, name: str) -> Iterator[Callable[[str], Path]]:
     """Hidden names beside the target, which vanish at the end."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    token = f"{os.getpid()}-{secrets.token_hex(4)}"
     made: list[Path] = []
 
-    def name(kind: str) -> Path:
-        made.append(target.with_name(f".{target.name}.{token}.{kind}.tmp"))
+    def path(kind: str) -> Path:
+        made.append(staging / f".{name}.{kind}{len(made)}.tmp")
         return made[-1]
 
     try:
-        yield name
+        yield path
     finally:
-        for path in made:
-            path.unlink(missing_ok=True)
-
-
-def _publish(whole: Path, target: Path) -> None:
-    with whole.open("rb") as file:
-        os.fsync(file.fileno())
-    whole.replace(target)
-    handle = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        for one in made:
+            one.unlink(missing_ok=True)
 
 
 def _moment(text: str) -> datetime:

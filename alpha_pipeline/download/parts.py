@@ -2,7 +2,8 @@
 
 The vendor's streams are ordered by receive time and can be asked for from any receive time on. So of a piece that
 broke only the records before its latest receive time count, and the next piece begins there: a record at that very
-time is in the next piece whole, and in the earlier one not at all.
+time is in the next piece whole, and in the earlier one not at all. A piece that is not in that order cannot be gone on
+from: the day then begins anew.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ import zstandard
 from alpha_core.errors import InputError
 from alpha_pipeline.ingest.dbn_file import KINDS
 from alpha_pipeline.ingest.dbn_header import read_header
-from alpha_pipeline.ingest.dbn_records import RecordKind, RecordWalk
+from alpha_pipeline.ingest.dbn_records import RecordWalk
 from alpha_pipeline.ingest.stream import ByteStream
 
 CHUNK = 1 << 22
@@ -28,27 +29,36 @@ class Piece:
 
     Attributes:
         records: whole records.
-        latest_ns: latest receive time among them, None when there are none.
+        first_ns: receive time of the first, None when there are none.
+        latest_ns: receive time of the last, None when there are none.
+        ordered: whether receive times never go back, without which no piece can follow exactly.
         whole: whether it can be read to a proper end.
     """
 
     records: int
+    first_ns: int | None
     latest_ns: int | None
+    ordered: bool
     whole: bool
 
 
 def inspect(part: Path, schema: str) -> Piece:
     """Read a piece as far as it can be read."""
-    count, latest, whole = 0, None, False
+    count, whole, ordered = 0, False, True
+    first: int | None = None
+    latest: int | None = None
     try:
         with ByteStream(part) as stream:
-            for records in _bodies(stream, schema):
+            pieces = _Bodies(stream, schema)
+            for records in pieces:
+                times = np.ascontiguousarray(records["ts_recv"])
+                ordered &= bool((times[1:] >= times[:-1]).all()) and int(times[0]) >= (latest or 0)
+                first, latest = int(times[0]) if first is None else first, int(times[-1])
                 count += len(records)
-                latest = max(latest or 0, int(records["ts_recv"].max()))
-            whole = not stream.truncated
+            whole = not stream.truncated and not pieces.trailing_bytes
     except InputError:
         whole = False
-    return Piece(records=count, latest_ns=latest, whole=whole)
+    return Piece(records=count, first_ns=first, latest_ns=latest, ordered=ordered, whole=whole)
 
 
 def join(parts: Sequence[tuple[Path, int | None]], schema: str, target: Path) -> int:
@@ -71,7 +81,7 @@ def join(parts: Sequence[tuple[Path, int | None]], schema: str, target: Path) ->
             ):
                 if number == 0:
                     frame.write(_header_bytes(part))
-                for records in _bodies(stream, schema):
+                for records in _Bodies(stream, schema):
                     kept = records if until is None else records[records["ts_recv"] < np.uint64(until)]
                     frame.write(kept.tobytes())
                     count += len(kept)
@@ -89,23 +99,29 @@ def _header_bytes(part: Path) -> bytes:
         return bytes(head)
 
 
-def _bodies(stream: ByteStream, schema: str) -> Iterator[np.ndarray]:
-    """Whole records of the schema, chunk by chunk, as copies."""
-    kind = next(kind for kind in KINDS if kind.schema == schema)
-    _, rest = read_header(stream)
-    yield from _walked(stream, rest, kind)
+class _Bodies:
+    """Whole records of one schema in a stream, chunk by chunk, as copies.
 
+    Attributes:
+        trailing_bytes: bytes after the last whole record, known at the end.
+    """
 
-def _walked(stream: ByteStream, rest: bytes, kind: RecordKind) -> Iterator[np.ndarray]:
-    walk = RecordWalk(stream.path, (kind,), stream.offset - len(rest))
-    waiting = rest
-    while True:
-        more = memoryview(bytearray(CHUNK))
-        count = stream.fill(more)
-        data = np.frombuffer(waiting + more[:count], dtype=np.uint8)
-        records, used = walk.records(data)
-        if len(records):
-            yield records.copy()
-        if not used and not count:
-            return
-        waiting = data[used:].tobytes()
+    def __init__(self, stream: ByteStream, schema: str) -> None:
+        self.trailing_bytes = 0
+        self._stream = stream
+        self._kind = next(kind for kind in KINDS if kind.schema == schema)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        _, waiting = read_header(self._stream)
+        walk = RecordWalk(self._stream.path, (self._kind,), self._stream.offset - len(waiting))
+        while True:
+            more = memoryview(bytearray(CHUNK))
+            count = self._stream.fill(more)
+            data = np.frombuffer(waiting + more[:count], dtype=np.uint8)
+            records, used = walk.records(data)
+            if len(records):
+                yield records.copy()
+            waiting = data[used:].tobytes()
+            if not used and not count:
+                self.trailing_bytes = len(waiting)
+                return

@@ -1,8 +1,12 @@
 """The vendor's API through its official client: requests that are repeated while there is hope, and plain errors."""
 
 import os
+import re
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +16,12 @@ from alpha_pipeline.download.config import KEY_VARIABLE, DownloadConfig
 Answer = TypeVar("Answer")
 NOT_YET = "data_end_after_available_end"
 """Case of the vendor's answer to a request for data that it does not have yet."""
+
+CONDITION = re.compile(r"\d{4}-\d{2}-\d{2} \((\w+)\)")
+"""How the vendor's warnings name a day that is not as it should be: "2024-03-06 (degraded)"."""
+
+INCOMPLETE = ("pending", "missing")
+"""Conditions of a day that is not all there; a degraded one is, and is told."""
 
 
 class NotYetAvailableError(DataError):
@@ -30,17 +40,20 @@ class Vendor:
         config: DownloadConfig,
         *,
         sleep: Callable[[float], None] = time.sleep,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Raises ConfigError when the environment holds no key."""
+        """Raises ConfigError when the environment holds no key, or none that could be one."""
         key = os.environ.get(KEY_VARIABLE, "").strip()
         if not key:
             raise ConfigError(
                 f"{KEY_VARIABLE} is not set: set it to the vendor's key, or put the files into the folder by hand"
             )
+        if not re.fullmatch(r"[!-~]+", key):
+            raise ConfigError(f"{KEY_VARIABLE} holds blanks or letters that no key has: set it again")
         import databento
 
-        self._config, self._key, self._sleep, self._say = config, key, sleep, say
+        self._config, self._key, self._sleep, self._now, self._say = config, key, sleep, now, say
         self._client = databento.Historical(key, **({"gateway": config.gateway} if config.gateway else {}))
 
     def available_end(self) -> str:
@@ -52,12 +65,12 @@ class Vendor:
         """What a request would cost, in US dollars."""
         return float(self._asked(lambda: self._client.metadata.get_cost(**self._request(start, end))))
 
-    def stream(self, start: str | int, end: str, target: Path) -> None:
-        """Stream [start, end) into a new file.
+    def stream(self, start: str | int, end: str, target: Path) -> Sequence[str]:
+        """Stream [start, end) into a new file; returns what the vendor warns of.
 
         Raises:
             BrokenStreamError: the connection ended early; the file holds what came.
-            NotYetAvailableError: the vendor does not have all of it.
+            NotYetAvailableError: the vendor does not have all of it, or warns so.
             DataError: any other refusal, or no answer after all attempts.
             ConfigError: the key is refused.
         """
@@ -69,7 +82,21 @@ class Vendor:
             except (ValueError, RuntimeError) as error:  # what came is too little to be opened
                 raise BrokenStreamError(self._plain(error)) from None
 
-        self._asked(once)
+        from databento.common.error import BentoWarning
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self._asked(once)
+        texts = (self._plain(one.message) for one in caught if issubclass(one.category, BentoWarning))
+        told = list(dict.fromkeys(texts))
+        if any(condition in INCOMPLETE for text in told for condition in CONDITION.findall(text)):
+            raise NotYetAvailableError("; ".join(told))
+        return told
+
+    def pause(self, count: int) -> None:
+        """Wait before the next request after so many failures in a row."""
+        config = self._config
+        self._sleep(min(config.first_wait_seconds * 2 ** (count - 1), config.longest_wait_seconds))
 
     def _request(self, start: str | int, end: str) -> dict[str, Any]:
         config = self._config
@@ -87,22 +114,20 @@ class Vendor:
         import requests
         from databento.common.error import BentoError, BentoHttpError
 
-        wait, reason = self._config.first_wait_seconds, ""
+        reason = ""
         for attempt in range(1, self._config.attempts + 1):
             try:
                 return request()
             except BentoHttpError as error:
                 self._refuse(error)
-                reason, named = f"the vendor answered {error.http_status}", _retry_after(error)
+                reason, named = f"the vendor answered {error.http_status}", self._retry_after(error)
             except BentoError as error:
                 raise BrokenStreamError(self._plain(error)) from None
             except requests.RequestException as error:
                 reason, named = f"the vendor was not reached ({self._plain(error)})", None
             if attempt < self._config.attempts:
-                pause = min(named if named is not None else wait, self._config.longest_wait_seconds)
-                self._say(f"{reason}, attempt {attempt} of {self._config.attempts}: again in {pause:g} s")
-                self._sleep(pause)
-                wait *= 2
+                self._say(f"{reason}, attempt {attempt} of {self._config.attempts}")
+                self.pause(attempt) if named is None else self._sleep(named)
         raise DataError(f"{reason} to each of {self._config.attempts} attempts: try again later")
 
     def _refuse(self, error: Any) -> None:
@@ -123,10 +148,22 @@ class Vendor:
         """The text of an error on one line, without the key whatever happens."""
         return " ".join(str(error).split()).replace(self._key, "***")[:300]
 
+    def _retry_after(self, error: Any) -> float | None:
+        """Seconds that the vendor asks to wait, as a number or until a date; None when it does not say.
 
-def _retry_after(error: Any) -> float | None:
-    """Seconds that the vendor asks to wait, None when it names no number."""
-    try:
-        return max(0.0, float(error.headers.get("Retry-After", "")))
-    except ValueError:
-        return None
+        Raises:
+            DataError: it asks for more than the configuration allows.
+        """
+        text = str(error.headers.get("Retry-After", "")).strip()
+        try:
+            until = None if re.fullmatch(r"\d+(\.\d+)?", text) else parsedate_to_datetime(text)
+        except ValueError:
+            return None
+        seconds = float(text) if until is None else (until - self._now()).total_seconds()
+        longest = self._config.longest_wait_seconds
+        if seconds > longest:
+            raise DataError(
+                f"the vendor answered {error.http_status} and asks to wait {seconds:.0f} s, more than "
+                f"longest_wait_seconds = {longest:g}: try again later"
+            ) from None
+        return max(0.0, seconds)

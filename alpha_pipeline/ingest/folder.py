@@ -75,6 +75,10 @@ class RawFolder(Protocol):
         """Whether nobody has written to the file for that long."""
         ...
 
+    def has(self, name: str) -> bool:
+        """Whether a file of this very name is there now."""
+        ...
+
     def add(self, whole: Path, name: str) -> None:
         """Move a local file into the folder: others see all of it or nothing."""
         ...
@@ -125,6 +129,9 @@ class LocalFolder:
 
     def is_settled(self, path: Path, seconds: float) -> bool:
         return is_settled(path, seconds)
+
+    def has(self, name: str) -> bool:
+        return (self.path / name).exists()
 
     def add(self, whole: Path, name: str) -> None:
         publish_file(whole, self.path / name)
@@ -217,6 +224,9 @@ class SharedFolder:
     def is_settled(self, _path: Path, _seconds: float) -> bool:
         """An object is seen only when it is whole."""
         return True
+
+    def has(self, name: str) -> bool:
+        return self.bucket.find(name) is not None
 
     def add(self, whole: Path, name: str) -> None:
         self.bucket.put_file(name, whole)

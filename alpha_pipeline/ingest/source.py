@@ -57,6 +57,14 @@ def discover(raw: RawFolder, spec: InstrumentSpec) -> dict[str, list[Path]]:
         InputError: the folder is absent, holds no file of the instrument, one of several days, or a folder where a
             file is expected.
     """
+    days = find_days(raw, spec)
+    if not days:
+        raise InputError(_nothing_found(raw, spec, raw.files()))
+    return days
+
+
+def find_days(raw: RawFolder, spec: InstrumentSpec) -> dict[str, list[Path]]:
+    """As `discover`, but a folder without a file of the instrument is an answer too."""
     files = raw.files()
     _refuse_folders(raw, spec)
     ours = _ours(raw, files, spec)
@@ -67,8 +75,6 @@ def discover(raw: RawFolder, spec: InstrumentSpec) -> dict[str, list[Path]]:
                 f"{path} spans the days {name.day} to {name.until}, must hold one UTC day: fetch it by day"
             )
         days[name.day][path] = name
-    if not days:
-        raise InputError(_nothing_found(raw, spec, files))
     return {day: _read_once(days[day]) for day in sorted(days)}
 
 

@@ -137,20 +137,27 @@ def open_scope(
     Args:
         config: the market.
         workspace: where everything else lies.
-        raw: path or URL, None for the configured place.
+        raw: path (a relative one starts here) or URL, None for the configured place.
         report: receives lines of progress.
 
     Raises:
         ConfigError: the place is no path and no URL of a kind that is understood.
     """
     store = ArtifactStore(workspace.store(config.name))
-    place = raw or config.source.raw or str(workspace.raw(config.name))
     folder = open_folder(
-        place if is_url(place) else str(workspace.root / place),
+        _place(config, workspace, raw),
         spool=Spool(workspace.spool, round(config.source.spool_gib * 2**30)),
         index=DigestIndex(store.root / "raw_digests.json"),
     )
     return Scope(config=config, store=store, raw=folder, report=report)
+
+
+def _place(config: PipelineConfig, workspace: Workspace, raw: str | None) -> str:
+    """Where raw files lie, as an absolute path or a URL; a configured path starts at the workspace."""
+    if raw is not None:
+        return raw if is_url(raw) else str(Path(raw).resolve())
+    configured = config.source.raw or str(workspace.raw(config.name))
+    return configured if is_url(configured) else str(workspace.root / configured)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,9 @@
 
 import logging
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import dagster as dg
@@ -12,8 +13,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "ingest"))
 
-from dbn_builder import T0, Msg
-from vendor_stand_in import KEY, Break, Refusal, StandIn, serving
+from dbn_builder import T0, Msg, write
+from vendor_stand_in import KEY, Break, Refusal, StandIn, Warned, serving
 
 from alpha_core.errors import ConfigError, DataError
 from alpha_pipeline.config import load
@@ -28,6 +29,8 @@ from alpha_pipeline.instrument import InstrumentSpec
 from alpha_pipeline.paths import Workspace
 
 DAY = "2024-03-06"
+FILE = f"TEST-{DAY}.mbp-10.dbn.zst"
+NOW = datetime(2024, 3, 10, 12, tzinfo=UTC)
 SPEC = InstrumentSpec(name="test", symbols=("TEST",), tick_size="0.25")
 
 
@@ -66,8 +69,9 @@ def config(vendor_side):
 def fetch(config, pauses, tmp_path):
     def run(days=(DAY,), calendar="24/7", **changes):
         section = replace(config, **changes)
-        vendor = Vendor(section, sleep=pauses.append)
-        return list(fetch_days(vendor, section, calendar, tmp_path / "raw", days))
+        vendor = Vendor(section, sleep=pauses.append, now=lambda: NOW)
+        folder, spec = LocalFolder(tmp_path / "raw"), replace(SPEC, calendar=calendar)
+        return list(fetch_days(vendor, section, spec, folder, days))
 
     return run
 
@@ -76,26 +80,23 @@ def sequences(path):
     return databento.DBNStore.from_file(path).to_ndarray()["sequence"].tolist()
 
 
-def leftovers(tmp_path):
-    return (
-        [p for p in (tmp_path / "raw").iterdir() if p.name.startswith(".")]
-        if (tmp_path / "raw").exists()
-        else []
-    )
+def names(tmp_path, pattern="*"):
+    """Files in the folder, locks aside."""
+    return sorted(p.name for p in (tmp_path / "raw").glob(pattern) if p.suffix != ".lock")
 
 
 def test_day_arrives_whole_and_is_found_and_ingested(fetch, vendor_side, tmp_path):
     (result,) = fetch()
     assert (result.outcome, result.detail) == (FETCHED, "120 records")
-    assert result.file.name == "glbx-mdp3-20240306.mbp-10.dbn.zst"
-    assert sequences(result.file) == list(range(120))
+    assert result.file == FILE
+    assert sequences(tmp_path / "raw" / FILE) == list(range(120))
     found = discover(LocalFolder(tmp_path / "raw"), SPEC)
-    assert found == {DAY: [result.file]}
+    assert found == {DAY: [tmp_path / "raw" / FILE]}
     assert ingest_day(found[DAY], SPEC, tmp_path / "day").snapshots == 120
     asked = next(r for r in vendor_side.requests if r["call"] == "timeseries.get_range")
     assert (asked["dataset"], asked["symbols"], asked["schema"]) == ("GLBX.MDP3", "TEST", "mbp-10")
     assert fetch()[0].outcome == PRESENT
-    assert leftovers(tmp_path) == []
+    assert names(tmp_path) == [FILE]
 
 
 @pytest.mark.parametrize("politely", [False, True], ids=["closed", "as if whole"])
@@ -107,27 +108,28 @@ def test_broken_stream_goes_on_without_a_record_lost_or_doubled(
     vendor_side.script.append(Break(int(share * size), politely))
     (result,) = fetch()
     assert result.outcome == FETCHED, result.detail
-    assert sequences(result.file) == list(range(120))
-    assert leftovers(tmp_path) == []
+    assert sequences(tmp_path / "raw" / FILE) == list(range(120))
+    assert names(tmp_path) == [FILE]
 
 
-def test_stream_that_breaks_again_and_again_goes_on_from_where_it_was(fetch, vendor_side):
+def test_stream_that_breaks_again_and_again_goes_on_from_where_it_was(fetch, vendor_side, tmp_path):
     size = len(vendor_side.body(DAY, "2024-03-07"))
     vendor_side.script.extend([Break(size // 3), Break(size // 3), Break(size // 4)])
     (result,) = fetch()
     assert result.outcome == FETCHED
-    assert sequences(result.file) == list(range(120))
+    assert sequences(tmp_path / "raw" / FILE) == list(range(120))
     starts = [r["start"] for r in vendor_side.requests if r["call"] == "timeseries.get_range"]
     assert len(starts) == 4
     assert len(set(starts)) > 1, "later requests begin later"
 
 
-def test_stream_that_never_ends_well_publishes_nothing(fetch, vendor_side, tmp_path):
-    vendor_side.script.extend([Break(700)] * 10)
+def test_stream_that_never_ends_well_publishes_nothing(fetch, vendor_side, pauses, tmp_path):
+    vendor_side.script.extend([Break(100)] * 10)
     (result,) = fetch()
     assert result.outcome == FAILED
-    assert "the stream broke 4 times: try again later" in result.detail
-    assert list((tmp_path / "raw").iterdir()) == []
+    assert "the stream broke 4 times in a row: try again later" in result.detail
+    assert names(tmp_path) == []
+    assert pauses == [2.0, 4.0, 8.0]
 
 
 def test_wrong_key_is_one_sentence_that_names_the_variable(fetch, monkeypatch, caplog):
@@ -146,6 +148,14 @@ def test_key_is_never_told(fetch, vendor_side, pauses, caplog):
     assert KEY not in caplog.text + str(result)
 
 
+@pytest.mark.parametrize("key", ["two words", "k\u20acy", "a\nb"])
+def test_key_that_cannot_be_one_is_refused_without_being_told(config, monkeypatch, key):
+    monkeypatch.setenv(KEY_VARIABLE, key)
+    with pytest.raises(ConfigError, match=f"{KEY_VARIABLE} holds blanks or letters that no key has") as error:
+        Vendor(config)
+    assert key not in str(error.value)
+
+
 def test_missing_key_names_the_variable(config, monkeypatch):
     monkeypatch.delenv(KEY_VARIABLE)
     with pytest.raises(ConfigError, match=f"{KEY_VARIABLE} is not set"):
@@ -156,6 +166,16 @@ def test_too_many_requests_wait_as_long_as_the_vendor_says(fetch, vendor_side, p
     vendor_side.script.extend([Refusal(429, headers={"Retry-After": "17"}), Refusal(429)])
     assert fetch()[0].outcome == FETCHED
     assert pauses == [17.0, 4.0], "as named, then doubled from the first wait on"
+
+
+def test_wait_until_a_date_is_honoured_and_one_that_is_too_long_ends_the_day(fetch, vendor_side, pauses):
+    vendor_side.script.append(Refusal(429, headers={"Retry-After": "Sun, 10 Mar 2024 12:00:45 GMT"}))
+    assert fetch()[0].outcome == FETCHED
+    assert pauses == [45.0]
+    vendor_side.script.append(Refusal(429, headers={"Retry-After": "3600"}))
+    (result,) = fetch(("2024-03-07",))
+    assert result.outcome == FAILED
+    assert "asks to wait 3600 s, more than longest_wait_seconds = 300" in result.detail
 
 
 def test_server_errors_are_tried_again_and_then_given_up(fetch, vendor_side, pauses):
@@ -192,8 +212,48 @@ def test_partial_day_is_never_published(fetch, vendor_side, tmp_path):
     )
     (result,) = fetch()
     assert result.outcome == NOT_YET
-    assert not (tmp_path / "raw").exists() or list((tmp_path / "raw").iterdir()) == []
+    assert names(tmp_path) == []
     assert fetch()[0].outcome == FETCHED
+
+
+def test_day_that_the_vendor_calls_pending_is_not_published_and_a_degraded_one_is_told(
+    fetch, vendor_side, tmp_path
+):
+    text = "The streaming request contained one or more days which have reduced quality: "
+    vendor_side.script.append(Warned((f"BentoWarning: {text}{DAY} (pending)",)))
+    (result,) = fetch()
+    assert (result.outcome, result.detail) == (NOT_YET, f"{text}{DAY} (pending)")
+    assert names(tmp_path) == []
+    vendor_side.script.append(Warned((f"BentoWarning: {text}{DAY} (degraded)",)))
+    (result,) = fetch()
+    assert result.outcome == FETCHED
+    assert result.detail == f"120 records; the vendor warns: {text}{DAY} (degraded)"
+
+
+def test_stream_whose_times_go_back_begins_anew_when_it_breaks(fetch, vendor_side, tmp_path):
+    vendor_side.records[40], vendor_side.records[80] = vendor_side.records[80], vendor_side.records[40]
+    vendor_side.script.append(Break(int(0.8 * len(vendor_side.body(DAY, "2024-03-07")))))
+    assert fetch()[0].outcome == FETCHED
+    expected = [record.sequence for record in vendor_side.records]
+    assert sequences(tmp_path / "raw" / FILE) == expected
+    starts = [r["start"] for r in vendor_side.requests if r["call"] == "timeseries.get_range"]
+    assert starts == [DAY, DAY]
+
+
+def test_day_whose_file_has_the_vendor_s_own_name_is_not_fetched_again(fetch, tmp_path):
+    write(tmp_path / "raw" / "glbx-mdp3-20240306.mbp-10.dbn.zst", market())
+    (result,) = fetch()
+    assert (result.outcome, result.file) == (PRESENT, "glbx-mdp3-20240306.mbp-10.dbn.zst")
+
+
+def test_two_who_fetch_a_day_at_once_pay_for_it_once(fetch, vendor_side, tmp_path):
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / f".{FILE}.part0.tmp").write_bytes(b"left by a killed process")
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = sorted(pool.map(lambda _: fetch()[0].outcome, range(2)))
+    assert outcomes == [FETCHED, PRESENT]
+    assert len([r for r in vendor_side.requests if r["call"] == "timeseries.get_range"]) == 1
+    assert names(tmp_path) == [FILE]
 
 
 def test_dates_without_a_session_are_not_asked_for(fetch, vendor_side):
@@ -208,7 +268,7 @@ def test_day_without_records_is_an_explicit_empty_day(fetch, vendor_side, tmp_pa
     vendor_side.records = []
     (result,) = fetch()
     assert (result.outcome, result.detail) == (FETCHED, "0 records")
-    report = ingest_day([result.file], SPEC, tmp_path / "day")
+    report = ingest_day([tmp_path / "raw" / result.file], SPEC, tmp_path / "day")
     assert (report.status, report.snapshots) == ("empty", 0)
 
 
@@ -229,7 +289,9 @@ def test_command_fetches_into_the_folder_of_the_instrument(vendor_side, tmp_path
     (tmp_path / "instruments" / "test.toml").write_text(text)
     assert price_of("test", workspace, DAY, "2024-03-07") == {"days": 2, "dollars": 2.5}
     (result,) = fetch_market("test", workspace, DAY, DAY)
-    assert result.file == workspace.raw("test") / "glbx-mdp3-20240306.mbp-10.dbn.zst"
+    assert result.file == FILE
+    assert (workspace.raw("test") / FILE).exists()
+    assert price_of("test", workspace, DAY, "2024-03-07") == {"days": 1, "dollars": 1.25}
     with pytest.raises(ConfigError, match="--start and --end were 'x' and"):
         list(fetch_market("test", workspace, "x", DAY))
     with pytest.raises(ConfigError, match="must not lie before --start"):
@@ -249,14 +311,17 @@ def test_a_person_can_launch_the_download_of_a_span_of_days(vendor_side, tmp_pat
     config = {"ops": {"test_fetch": {"config": {"first": DAY, "last": DAY}}}}
     with dg.instance_for_test() as instance:
         done = job.execute_in_process(run_config=config, instance=instance)
+        records = instance.all_logs(done.run_id)
+        assert records
+        assert KEY not in repr(records) + repr(instance.get_run_by_id(done.run_id))
     assert done.success
     assert done.output_for_node("test_fetch") == {DAY: FETCHED}
-    assert (workspace.raw("test") / "glbx-mdp3-20240306.mbp-10.dbn.zst").exists()
+    assert (workspace.raw("test") / FILE).exists()
 
 
 def test_shipped_section_is_sound_and_bad_ones_list_all_problems():
     section = load("es", Workspace.locate()).download
-    assert section.file_name("2024-01-31") == "glbx-mdp3-20240131.mbp-10.dbn.zst"
+    assert (section.dataset, section.schema) == ("GLBX.MDP3", "mbp-10")
     with pytest.raises(
         ConfigError, match=r"dataset was 'x'.*symbols was \(\).*schema was 'mbp-1'.*attempts was 0"
     ):

@@ -46,6 +46,13 @@ class Break:
     politely: bool = False
 
 
+@dataclass(frozen=True)
+class Warned:
+    """A proper answer with warnings in its header."""
+
+    texts: tuple[str, ...]
+
+
 class StandIn:
     """The server's state.
 
@@ -58,7 +65,7 @@ class StandIn:
 
     def __init__(self, records: list[Msg], day: date) -> None:
         self.records, self.day = records, day
-        self.script: deque[Refusal | Break] = deque()
+        self.script: deque[Refusal | Break | Warned] = deque()
         self.requests: list[dict[str, str]] = []
         self.available_until = f"{day + timedelta(days=3)}T00:00:00.000000000Z"
         self.gateway = ""
@@ -119,7 +126,7 @@ def handler(state: StandIn) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(body)
 
-        def stream(self, asked: dict[str, str], act: "Refusal | Break | None") -> None:
+        def stream(self, asked: dict[str, str], act: "Refusal | Break | Warned | None") -> None:
             if isinstance(act, Refusal):
                 detail = {"case": act.case, "message": act.message, "docs": ""}
                 self.tell(act.status, {"detail": detail}, act.headers)
@@ -127,12 +134,14 @@ def handler(state: StandIn) -> type[BaseHTTPRequestHandler]:
             body = state.body(asked["start"], asked["end"])
             self.send_response(200)
             self.send_header("Transfer-Encoding", "chunked")
+            if isinstance(act, Warned):
+                self.send_header("X-Warning", json.dumps(act.texts))
             self.end_headers()
-            whole = body if act is None else body[: act.after]
+            whole = body[: act.after] if isinstance(act, Break) else body
             for k in range(0, len(whole), 200):
                 piece = whole[k : k + 200]
                 self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
-            if act is None or act.politely:
+            if not isinstance(act, Break) or act.politely:
                 self.wfile.write(b"0\r\n\r\n")
             else:
                 self.wfile.flush()
