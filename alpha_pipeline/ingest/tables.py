@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -83,29 +83,44 @@ def open_table(path: Path) -> pa.Table:
         raise InputError(f"{path} is not a readable Arrow file ({error}): ingest the day again") from error
 
 
-def read_slices(path: Path, rows: int = SLICE_ROWS) -> "Iterator[pl.DataFrame]":
+def read_slices(
+    path: Path, rows: int = SLICE_ROWS, *, columns: Sequence[str] = ()
+) -> "Iterator[pl.DataFrame]":
     """The rows of a table of this module in order, about `rows` at a time and never all of them.
 
     The file is read rather than mapped: pages of a map count as memory of the process until its end.
 
+    Args:
+        path: the file.
+        rows: least number of rows of a slice but the last; batches of the file are not divided.
+        columns: what is read of it, all when empty.
+
     Raises:
-        InputError: the file is absent or no Arrow file.
+        InputError: the file is absent, no Arrow file, or lacks a column.
     """
     import polars as pl
 
     waiting: list[pa.RecordBatch] = []
     try:
         with pa.OSFile(str(path), "rb") as source:
-            reader = pa.ipc.open_file(source)
+            reader = _reader(source, columns)
             for index in range(reader.num_record_batches):
                 waiting.append(reader.get_batch(index))
                 if sum(batch.num_rows for batch in waiting) >= rows:
                     yield pl.DataFrame(pl.from_arrow(waiting))
                     waiting = []
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, KeyError, pa.ArrowInvalid) as error:
         raise InputError(f"{path} is not a readable Arrow file ({error}): ingest the day again") from error
     if waiting:
         yield pl.DataFrame(pl.from_arrow(waiting))
+
+
+def _reader(source: pa.NativeFile, columns: Sequence[str]) -> pa.RecordBatchFileReader:
+    if not columns:
+        return pa.ipc.open_file(source)
+    schema = pa.ipc.open_file(source).schema
+    wanted = [schema.names.index(schema.field(name).name) for name in columns]
+    return pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=wanted))
 
 
 class DayWriter:

@@ -42,7 +42,7 @@ def _by_hour(context: StageContext) -> pl.DataFrame:
     """Snapshots in each hour of the day, columns hour and snapshots."""
     parts = [
         snapshots["ts_recv"].dt.hour().alias("hour").value_counts(name="snapshots")
-        for snapshots in read_slices(context.out / SNAPSHOTS)
+        for snapshots in read_slices(context.out / SNAPSHOTS, columns=["ts_recv"])
     ]
     if not parts:
         return pl.DataFrame(schema={"hour": pl.String, "snapshots": pl.UInt32})
