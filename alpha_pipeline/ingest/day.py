@@ -80,11 +80,11 @@ class _Pass:
         """Write the day; None, and nothing written, when records must be sorted first."""
         with DayWriter(out) as writer:
             for records in self._chunks(writer):
-                if not self._by_time and self._tally.ts_recv_backward:
+                if not self._by_time and self._disordered:
                     return None
                 for name, batch in self._folder.push(records, self._segmenter.stretches(records)):
                     writer.write(name, batch)
-            if not self._by_time and self._tally.ts_recv_backward:
+            if not self._by_time and self._disordered:
                 return None
             for name, batch in self._folder.finish():
                 writer.write(name, batch)
@@ -92,6 +92,10 @@ class _Pass:
             self._refuse_wrong_grid(report)
             writer.publish(report.to_dict())
         return report
+
+    @property
+    def _disordered(self) -> bool:
+        return self._tally.counts["ts_recv_backward"] > 0
 
     def _chunks(self, writer: DayWriter) -> Iterator[np.ndarray]:
         if not self._by_time:
@@ -129,7 +133,7 @@ class _Pass:
             crossed=folder.rows_in(CROSSED),
             suspect=folder.rows_in(SUSPECT),
             closed=folder.rows_in(CLOSED),
-            **asdict(self._tally),
+            **self._tally.counts,
             reordered=self._by_time,
             segments=folder.segments,
             breaks={reason: count for reason, count in segmenter.breaks.items() if count},

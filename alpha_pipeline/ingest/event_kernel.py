@@ -44,14 +44,24 @@ from alpha_pipeline.ingest.events import (
     SUSPECT,
     TRADE,
 )
-from alpha_pipeline.ingest.records import UNDEF_PRICE
+from alpha_pipeline.ingest.records import (
+    ACTION_BIT,
+    BYTE,
+    EVENT_WORD,
+    FLAGS_BIT,
+    ID_WORD,
+    LEVEL_WORD,
+    LEVEL_WORDS,
+    PRICE_WORD,
+    RECV_WORD,
+    SEQUENCE_WORD,
+    SIDE_BIT,
+    UNDEF_PRICE,
+    UPPER_BIT,
+    WHAT_WORD,
+)
 
-ID_WORD, EVENT_WORD, PRICE_WORD, WHAT_WORD, RECV_WORD, SEQUENCE_WORD, LEVEL_WORD = range(7)
-"""Words of a record; `WHAT_WORD` holds size, action, side and flags, from the lowest bit up."""
-
-LEVEL_WORDS = 4
-ACTION_BIT, SIDE_BIT, FLAGS_BIT, UPPER_BIT = 32, 40, 48, 32
-BYTE, LAST, MAYBE_BAD_BOOK = 0xFF, 0x80, 0x04
+LAST, MAYBE_BAD_BOOK = 0x80, 0x04
 TOO_LONG = -1
 COUNTERS = 18
 (
@@ -147,12 +157,15 @@ def fold(
             progress[OPENED] = records[i, SEQUENCE_WORD] >> UPPER_BIT
         progress[OPEN] += 1
         if trade:
-            _put_trade(records, i, trades, place)
+            _put_head(records, i, trades.times, trades.numbers, place)
+            trades.aggressors[0, place] = AGGRESSOR[(what >> SIDE_BIT) & BYTE]
             trades.epochs[0, place] = epochs[i]
             progress[PENDING] += 1
         if ends:
-            if progress[PENDING]:
-                _settle(trades, progress, epochs[i])
+            if progress[PENDING] and not _settle(
+                trades.epochs, trades.prices, trades.rows, progress, epochs[i]
+            ):
+                _sift(trades, progress, epochs[i])
             _put_head(records, i, times, numbers, row)
             _put_letters(what, letters, row)
             _put_sizes(records, i, sizes, row)
@@ -172,7 +185,7 @@ def fold(
     return len(records)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, inline="always")
 def _put_book(records: np.ndarray, i: int, prices: np.ndarray, row: int, grid: Grid) -> bool:
     """The prices of a snapshot; False when one lies off the grid."""
     on_grid = _put_ticks(records[i, PRICE_WORD], prices, PRICE, row, grid)
@@ -183,7 +196,7 @@ def _put_book(records: np.ndarray, i: int, prices: np.ndarray, row: int, grid: G
     return on_grid
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, inline="always")
 def _put_touch(records: np.ndarray, i: int, prices: np.ndarray, row: int, grid: Grid) -> bool:
     """The prices of a trade; False when one lies off the grid."""
     on_grid = _put_ticks(records[i, PRICE_WORD], prices, PRICE, row, grid)
@@ -191,7 +204,7 @@ def _put_touch(records: np.ndarray, i: int, prices: np.ndarray, row: int, grid: 
     return on_grid & _put_ticks(records[i, LEVEL_WORD + 1], prices, TOUCH_ASK, row, grid)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, inline="always")
 def _put_ticks(price: int, prices: np.ndarray, column: int, row: int, grid: Grid) -> bool:
     """One price in ticks, an undefined one as it is; False when it lies off the grid."""
     shifted = price >> grid.shift
@@ -201,14 +214,14 @@ def _put_ticks(price: int, prices: np.ndarray, column: int, row: int, grid: Grid
     return undefined | ((shifted << grid.shift == price) & (grid.lowest <= ticks) & (ticks <= grid.highest))
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, inline="always")
 def _put_letters(what: int, letters: np.ndarray, row: int) -> None:
     letters[ACTION, row] = ACTION_INDEX[(what >> ACTION_BIT) & BYTE]
     letters[SIDE, row] = SIDE_INDEX[(what >> SIDE_BIT) & BYTE]
     letters[FLAGS, row] = (what >> FLAGS_BIT) & BYTE
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, inline="always")
 def _put_sizes(records: np.ndarray, i: int, sizes: np.ndarray, row: int) -> None:
     for level in range(LEVELS):
         word = LEVEL_WORD + LEVEL_WORDS * level
@@ -219,14 +232,7 @@ def _put_sizes(records: np.ndarray, i: int, sizes: np.ndarray, row: int) -> None
         sizes[ASK_CT + level, row] = count >> UPPER_BIT
 
 
-@numba.njit(cache=True, nogil=True)
-def _put_trade(records: np.ndarray, i: int, trades: TradeColumns, row: int) -> None:
-    """All of a trade but its prices and its event."""
-    _put_head(records, i, trades.times, trades.numbers, row)
-    trades.aggressors[0, row] = AGGRESSOR[(records[i, WHAT_WORD] >> SIDE_BIT) & BYTE]
-
-
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, inline="always")
 def _put_head(records: np.ndarray, i: int, times: np.ndarray, numbers: np.ndarray, row: int) -> None:
     times[EVENT, row] = records[i, EVENT_WORD]
     times[RECV, row] = records[i, RECV_WORD]
@@ -235,9 +241,25 @@ def _put_head(records: np.ndarray, i: int, times: np.ndarray, numbers: np.ndarra
     numbers[SIZE, row] = records[i, WHAT_WORD]
 
 
+@numba.njit(cache=True, nogil=True, inline="always")
+def _settle(
+    epochs: np.ndarray, prices: np.ndarray, rows: np.ndarray, progress: np.ndarray, epoch: int
+) -> bool:
+    """Give the pending trades the row of the snapshot to come; False when some of them must be sifted out first."""
+    first, end = progress[TAPE], progress[TAPE] + progress[PENDING]
+    for place in range(first, end):
+        if epochs[0, place] != epoch or prices[PRICE, place] == UNDEF_PRICE:
+            return False
+        rows[0, place] = progress[SNAPSHOTS]
+    progress[TAPE] = end
+    progress[TRADES] += end - first
+    progress[PENDING] = 0
+    return True
+
+
 @numba.njit(cache=True, nogil=True)
-def _settle(trades: TradeColumns, progress: np.ndarray, epoch: int) -> None:
-    """Give the pending trades the row of the snapshot to come; drop those without a price or behind a break."""
+def _sift(trades: TradeColumns, progress: np.ndarray, epoch: int) -> None:
+    """The same, without trades that have no price or that a break separates from the end of their event."""
     first, count = progress[TAPE], progress[PENDING]
     progress[PENDING] = 0
     for source in range(first, first + count):
@@ -246,10 +268,8 @@ def _settle(trades: TradeColumns, progress: np.ndarray, epoch: int) -> None:
         elif trades.prices[PRICE, source] == UNDEF_PRICE:
             progress[PRICELESS] += 1
         else:
-            target = progress[TAPE]
-            if target != source:
-                _move(trades, source, target)
-            trades.rows[0, target] = progress[SNAPSHOTS]
+            _move(trades, source, progress[TAPE])
+            trades.rows[0, progress[TAPE]] = progress[SNAPSHOTS]
             progress[TAPE] += 1
             progress[TRADES] += 1
 
@@ -266,7 +286,7 @@ def _move(trades: TradeColumns, source: int, target: int) -> None:
     trades.aggressors[0, target] = trades.aggressors[0, source]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, inline="always")
 def _state(prices: np.ndarray, sizes: np.ndarray, row: int) -> int:
     """State of a book by its touch; a side is empty without a price or without a size there."""
     bid, ask = prices[BID, row], prices[ASK, row]

@@ -12,15 +12,16 @@ import numpy as np
 
 from alpha_pipeline.ingest.events import ACTION_INDEX, SIDE_INDEX
 from alpha_pipeline.ingest.raw import Chunks, RawFile
-from alpha_pipeline.ingest.records import MBP10_DTYPE, codes, take
+from alpha_pipeline.ingest.records import MBP10_DTYPE, take, words
 from alpha_pipeline.ingest.report import FileReport
 from alpha_pipeline.ingest.source import open_raw
-from alpha_pipeline.ingest.symbology import Listing, select
+from alpha_pipeline.ingest.symbology import Listing
 from alpha_pipeline.instrument import InstrumentSpec
 
-EARLIEST_NS = 946_684_800 * 10**9
-LATEST_NS = 4_102_444_800 * 10**9
-"""Years 2000 to 2100: times outside of them, the undefined one included, are no times of a market."""
+REASONS = ("usable", "other_instrument", "undefined_timestamp", "outside_mapping", "unknown_action")
+"""What `record_scan.judge` says of a record, by number."""
+
+KNOWN_LETTERS = np.stack([ACTION_INDEX >= 0, SIDE_INDEX >= 0])
 
 
 class RecordReader:
@@ -50,9 +51,10 @@ class RecordReader:
     def records(self) -> Chunks:
         """Chunks [n] MBP10_DTYPE, n > 0; a chunk holds while the next is made, not longer."""
         for path, listings in self._listings.items():
+            intervals = _intervals(listings)
             with open_raw(path, self._spec) as file:
                 for records in file.chunks(self._chunk_records):
-                    kept = self._usable(records, listings)
+                    kept = self._usable(np.ascontiguousarray(records), intervals)
                     if len(kept):
                         yield kept
                 self.sources.append(self._report(file))
@@ -70,44 +72,32 @@ class RecordReader:
             counts=dict(file.counts),
         )
 
-    def _usable(self, records: np.ndarray, listings: Sequence[Listing]) -> np.ndarray:
-        ids = np.ascontiguousarray(records["instrument_id"])
-        self._count_instruments(ids)
-        records = self._keep(records, _listed(ids, listings), "other_instrument")
-        records = self._keep(records, _plausible_times(records), "undefined_timestamp")
-        records = self._keep(records, select(records, listings), "outside_mapping")
-        return self._keep(records, _known_letters(records), "unknown_action")
+    def _usable(self, records: np.ndarray, intervals: np.ndarray) -> np.ndarray:
+        """The records to be used, without a copy when that is all of them."""
+        from alpha_pipeline.ingest.record_scan import judge
 
-    def _keep(self, records: np.ndarray, mask: np.ndarray, reason: str) -> np.ndarray:
-        """Records where `mask` holds, without a copy when that is all of them."""
-        if mask.all():
+        verdicts = np.empty(len(records), dtype=np.uint8)
+        alike = judge(words(records, np.int64), intervals, KNOWN_LETTERS, verdicts)
+        self._count_instruments(records["instrument_id"][: 1 if alike else None], len(records))
+        if not verdicts.any():
             return records
-        kept = take(records, np.flatnonzero(mask))
-        self.skipped[reason] += len(records) - len(kept)
-        return kept
+        counts = np.bincount(verdicts).tolist()
+        self.skipped.update({reason: n for reason, n in zip(REASONS[1:], counts[1:], strict=False) if n})
+        return take(records, np.flatnonzero(verdicts == 0))
 
-    def _count_instruments(self, ids: np.ndarray) -> None:
-        if (ids == ids[0]).all():
-            self.instruments[int(ids[0])] += len(ids)
+    def _count_instruments(self, ids: np.ndarray, records: int) -> None:
+        """`ids` of all records, or the one that all of them have."""
+        if len(ids) == 1:
+            self.instruments[int(ids[0])] += records
             return
         for value, count in zip(*np.unique(ids, return_counts=True), strict=True):
             self.instruments[int(value)] += int(count)
 
 
-def _listed(ids: np.ndarray, listings: Sequence[Listing]) -> np.ndarray:
-    mask = np.zeros(len(ids), dtype=bool)
-    for number in {listing.instrument_id for listing in listings}:
-        mask |= ids == number
-    return mask
-
-
-def _plausible_times(records: np.ndarray) -> np.ndarray:
-    recv, event = (np.ascontiguousarray(records[name]) for name in ("ts_recv", "ts_event"))
-    return (recv >= EARLIEST_NS) & (recv < LATEST_NS) & (event >= EARLIEST_NS) & (event < LATEST_NS)
-
-
-def _known_letters(records: np.ndarray) -> np.ndarray:
-    return (ACTION_INDEX[codes(records, "action")] >= 0) & (SIDE_INDEX[codes(records, "side")] >= 0)
+def _intervals(listings: Sequence[Listing]) -> np.ndarray:
+    """Instrument id and times of each listing, [L, 3] uint64."""
+    rows = [(listing.instrument_id, listing.start_ns, listing.end_ns) for listing in listings]
+    return np.array(rows, dtype=np.uint64).reshape(len(rows), 3)
 
 
 def sorted_by_time(chunks: Iterator[np.ndarray], spool: Path, chunk_records: int) -> Iterator[np.ndarray]:

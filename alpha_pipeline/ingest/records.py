@@ -62,6 +62,14 @@ MBO_DTYPE = np.dtype(
 )
 """One order event, 56 bytes; fields as above."""
 
+ID_WORD, EVENT_WORD, PRICE_WORD, WHAT_WORD, RECV_WORD, SEQUENCE_WORD, LEVEL_WORD = range(7)
+"""Words of 8 bytes of an MBP-10 record; instrument id and sequence are the upper halves of theirs."""
+
+LEVEL_WORDS = 4
+ACTION_BIT, SIDE_BIT, FLAGS_BIT, UPPER_BIT = 32, 40, 48, 32
+"""Where action, side and flags begin in `WHAT_WORD`, behind the size; and the upper half of any word."""
+
+BYTE = 0xFF
 RECORD_BYTES = MBP10_DTYPE.itemsize
 LENGTH_UNIT = 4
 HEADER_BYTES = 16

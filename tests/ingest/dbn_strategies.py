@@ -65,6 +65,8 @@ class Generator:
             if self.rng.random() < self.traits.foreign:
                 found.append(foreign()[self.rng.integers(3)])
             found.append(self.record())
+            if self.rng.random() < 0.03:
+                found.append(found[-1])
         return found
 
     def record(self) -> dbn.MBP10Msg:

@@ -19,7 +19,7 @@ from alpha_core.errors import InputError
 from alpha_pipeline.ingest import IngestConfig, events, ingest_day
 from alpha_pipeline.ingest.databento import DbnFile
 from alpha_pipeline.ingest.events import CROSSED, EMPTY_SIDE, GOOD, LOCKED, SUSPECT
-from alpha_pipeline.ingest.reader import EARLIEST_NS, LATEST_NS
+from alpha_pipeline.ingest.record_scan import EARLIEST_NS, LATEST_NS
 from alpha_pipeline.ingest.records import UNDEF_PRICE
 from alpha_pipeline.instrument import InstrumentSpec
 
@@ -75,6 +75,7 @@ class ByHand:
         snapshots: rows by column name.
         trades: rows of the tape.
         skipped: records left out, by reason.
+        counts: see order_counts.
     """
 
     snapshots: list[dict[str, Any]] = field(default_factory=list)
@@ -83,6 +84,7 @@ class ByHand:
 
     def keep(self, records: list[Any]) -> "ByHand":
         kept = [record for record in records if self._usable(record)]
+        self.counts = order_counts(kept)
         if any(b.ts_recv < a.ts_recv for a, b in itertools.pairwise(kept)):
             kept.sort(key=lambda record: record.ts_recv)
         waiting: list[tuple[Any, int]] = []
@@ -116,6 +118,25 @@ class ByHand:
                 self.trades.append(tape_row(record, len(self.snapshots)))
         last = waiting[-1][0]
         self.snapshots.append(snapshot_row(last) | {"epoch": epoch})
+
+
+def order_counts(records: list[Any]) -> dict[str, int]:
+    """What the report says of flags, times and sequence numbers, for usable records in file order."""
+    pairs = list(itertools.pairwise(records))
+    back = [b.ts_recv - a.ts_recv for a, b in pairs]
+    jumps = [b.sequence - a.sequence for a, b in pairs]
+    return {
+        "bad_ts_recv": sum(bool(r.flags & 8) for r in records),
+        "maybe_bad_book": sum(bool(r.flags & 4) for r in records),
+        "snapshot_records": sum(bool(r.flags & 32) for r in records),
+        "duplicates": sum(bytes(a) == bytes(b) for a, b in pairs),
+        "ts_recv_backward": sum(step < 0 for step in back),
+        "largest_backward_ns": -min([0, *back]),
+        "ts_event_backward": sum(b.ts_event < a.ts_event for a, b in pairs),
+        "sequence_gaps": sum(jump > 1 for jump in jumps),
+        "largest_sequence_gap": max([0, *jumps]),
+        "sequence_resets": sum(jump < 0 for jump in jumps),
+    }
 
 
 def epochs(records: list[Any]) -> list[int]:
@@ -213,6 +234,10 @@ def test_every_field_of_every_row_is_the_one_kept_by_hand(
         del row["epoch"]
     assert rows == [{name: row[name] for name in day.snapshots.columns} for row in expected]
     assert day.trades.with_columns(_integers("ts_event", "ts_recv")).to_dicts() == hand.trades
+    assert {name: getattr(day.report, name) for name in hand.counts} == hand.counts
+    shown = Counter(row["book_state"] for row in rows)
+    told = day.report.one_sided, day.report.locked, day.report.crossed, day.report.suspect
+    assert told == tuple(shown[k] for k in (EMPTY_SIDE, LOCKED, CROSSED, SUSPECT))
     used = hand.skipped.pop("none", 0)
     assert {k: v for k, v in day.report.skipped.items() if v} == {k: v for k, v in hand.skipped.items() if v}
     assert day.report.records_kept == used - hand.skipped["off_tick"] - hand.skipped["unfinished_event"]
