@@ -35,7 +35,7 @@ def test_fetched_day_lies_in_the_shared_folder_and_is_read_from_there(url, vendo
     workspace = Workspace(tmp_path)
     (tmp_path / "instruments").mkdir()
     (tmp_path / "instruments" / "test.toml").write_text(
-        '[instrument]\nname = "test"\nsymbols = ["TEST"]\ntick_size = "0.25"\n\n'
+        '[instrument]\nname = "test"\nsymbols = ["TEST"]\ntick_size = "0.25"\ncalendar = "24/7"\n\n'
         f'[source]\nraw = "{url}"\n\n'
         f'[download]\ndataset = "GLBX.MDP3"\nsymbols = ["TEST"]\ngateway = "{vendor_side.gateway}"\n'
     )
