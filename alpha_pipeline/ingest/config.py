@@ -104,7 +104,7 @@ class QualityThresholds:
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
-    min_rows: int = 1000
+    min_rows: int = 500
     min_trades: int = 10
     max_crossed_fraction: float = 0.05
     max_one_sided_fraction: float = 0.05

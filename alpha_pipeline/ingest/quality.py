@@ -55,6 +55,12 @@ class DayFacts:
         return sum(self.report.skipped.values()) - self.report.skipped.get("other_instrument", 0)
 
     @property
+    def records_without_book(self) -> int:
+        """On a day without snapshots, the instrument's records and whatever its sources set aside."""
+        set_aside = sum(sum(source.counts.values()) for source in self.report.sources)
+        return self.report.records_of_instrument + set_aside if self.report.empty else 0
+
+    @property
     def rows_unaccounted(self) -> int:
         """Rows by which the two tables differ from what the report says."""
         snapshots = abs(self.snapshots.rows - self.report.snapshots)
@@ -68,8 +74,9 @@ class Rule:
     Attributes:
         name: identity of the check.
         what: the figure in words, with its unit.
+        why: what is wrong with a day that does not hold.
         figure: computes it from what is known of the day.
-        bound: the threshold it is held against.
+        bound: name of the threshold it is held against, or a number that is nobody's choice.
         least: True when the bound is a minimum, False when it is a maximum.
         blocking: whether a failure stops what lies downstream.
         on_rows: the rule is about rows, and so asks nothing of an empty day.
@@ -77,8 +84,9 @@ class Rule:
 
     name: str
     what: str
+    why: str
     figure: Callable[[DayFacts], float]
-    bound: Callable[[QualityThresholds], float]
+    bound: str | int
     least: bool = False
     blocking: bool = False
     on_rows: bool = True
@@ -116,7 +124,7 @@ def assess_day(facts: DayFacts, thresholds: QualityThresholds) -> QualityReport:
 
 
 def _judge(rule: Rule, facts: DayFacts, thresholds: QualityThresholds) -> Check:
-    figure, bound = float(rule.figure(facts)), float(rule.bound(thresholds))
+    figure, bound = float(rule.figure(facts)), _bound(rule, thresholds)
     spared = rule.on_rows and facts.empty
     passed = spared or (figure >= bound if rule.least else figure <= bound)
     wanted = "nothing is asked of an empty day" if spared else f"must be at {_side(rule)} {bound:g}"
@@ -130,6 +138,10 @@ def _judge(rule: Rule, facts: DayFacts, thresholds: QualityThresholds) -> Check:
     )
 
 
+def _bound(rule: Rule, thresholds: QualityThresholds) -> float:
+    return float(getattr(thresholds, rule.bound) if isinstance(rule.bound, str) else rule.bound)
+
+
 def _side(rule: Rule) -> str:
     return "least" if rule.least else "most"
 
@@ -138,133 +150,161 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="skipped_fraction",
         what="share of the instrument's records that could not be used",
+        why="the file does not hold what its instrument says",
         figure=lambda day: day.record_share(day.skipped),
-        bound=lambda t: t.max_skipped_fraction,
+        bound="max_skipped_fraction",
         blocking=True,
         on_rows=False,
     ),
     Rule(
         name="off_tick_fraction",
         what="share of the instrument's records whose prices lie off the tick",
+        why="`tick_size` is wrong: every price feature would be",
         figure=lambda day: day.record_share(day.report.skipped.get("off_tick", 0)),
-        bound=lambda t: t.max_off_tick_fraction,
+        bound="max_off_tick_fraction",
         blocking=True,
         on_rows=False,
     ),
     Rule(
         name="truncated_files",
         what="files that end inside a record or a compressed frame",
+        why="an unknown part of the day is missing",
         figure=lambda day: sum(source.truncated for source in day.report.sources),
-        bound=lambda t: t.max_truncated_files,
+        bound="max_truncated_files",
         blocking=True,
         on_rows=False,
     ),
     Rule(
         name="rows_unaccounted",
         what="difference between the rows of the tables and the report's counts",
+        why="the tables are not those that ingestion wrote",
         figure=lambda day: day.rows_unaccounted,
-        bound=lambda _: 0,
+        bound=0,
+        blocking=True,
+        on_rows=False,
+    ),
+    Rule(
+        name="records_without_book",
+        what="records of a day without any snapshot from which no book came",
+        why="the day is not empty but lost: a log without its snapshot, for one",
+        figure=lambda day: day.records_without_book,
+        bound=0,
         blocking=True,
         on_rows=False,
     ),
     Rule(
         name="good_rows",
         what="snapshots with a good book",
+        why="too little to learn from",
         figure=lambda day: int(day.snapshots.states[GOOD]),
-        bound=lambda t: t.min_rows,
+        bound="min_rows",
         least=True,
         blocking=True,
     ),
     Rule(
         name="trades",
         what="trades in the tape",
+        why="no fills can be modelled",
         figure=lambda day: day.trades.rows,
-        bound=lambda t: t.min_trades,
+        bound="min_trades",
         least=True,
         blocking=True,
     ),
     Rule(
         name="crossed_fraction",
         what="share of snapshots in session whose book is locked or crossed",
+        why="the book is built wrongly, or most of the day is an auction",
         figure=lambda day: day.state_share(LOCKED, CROSSED),
-        bound=lambda t: t.max_crossed_fraction,
+        bound="max_crossed_fraction",
         blocking=True,
     ),
     Rule(
         name="one_sided_fraction",
         what="share of snapshots in session with an empty side",
+        why="the book is built wrongly, or nobody makes the market",
         figure=lambda day: day.state_share(EMPTY_SIDE),
-        bound=lambda t: t.max_one_sided_fraction,
+        bound="max_one_sided_fraction",
         blocking=True,
     ),
     Rule(
         name="suspect_fraction",
         what="share of snapshots in session whose book the source marks as possibly wrong",
+        why="the source lost data and says so",
         figure=lambda day: day.state_share(SUSPECT),
-        bound=lambda t: t.max_suspect_fraction,
+        bound="max_suspect_fraction",
         blocking=True,
     ),
     Rule(
         name="rows_backward",
         what="rows received before the row above them",
+        why="a feature would see what comes after it",
         figure=lambda day: day.snapshots.backward,
-        bound=lambda _: 0,
+        bound=0,
         blocking=True,
     ),
     Rule(
         name="backward_fraction",
         what="share of records out of receive-time order in their file",
+        why="rows were sorted; the recording is of poor quality",
         figure=lambda day: day.record_share(day.report.ts_recv_backward),
-        bound=lambda t: t.max_backward_fraction,
+        bound="max_backward_fraction",
     ),
     Rule(
         name="bad_timestamp_fraction",
         what="share of records whose receive time the source distrusts",
+        why="times within an event are uncertain",
         figure=lambda day: day.record_share(day.report.bad_ts_recv),
-        bound=lambda t: t.max_bad_timestamp_fraction,
+        bound="max_bad_timestamp_fraction",
     ),
     Rule(
         name="duplicate_fraction",
         what="share of records that repeat the one before byte for byte",
+        why="parts of the file were recorded twice; trades would count twice",
         figure=lambda day: day.record_share(day.report.duplicates),
-        bound=lambda t: t.max_duplicate_fraction,
+        bound="max_duplicate_fraction",
     ),
     Rule(
         name="sequence_gap_fraction",
         what="share of records behind a hole in the sequence numbers",
+        why="data were lost, unless the channel is shared with other instruments",
         figure=lambda day: day.record_share(day.report.sequence_gaps),
-        bound=lambda t: t.max_sequence_gap_fraction,
+        bound="max_sequence_gap_fraction",
     ),
     Rule(
         name="outside_touch_fraction",
         what="share of trades outside of the touch that they met",
+        why="trades and books are not of one clock, or not of one market",
         figure=lambda day: day.trade_share(day.trades.outside_touch),
-        bound=lambda t: t.max_outside_touch_fraction,
+        bound="max_outside_touch_fraction",
     ),
     Rule(
         name="zero_size_fraction",
         what="share of trades of size 0",
+        why="the recorder does not know what was traded",
         figure=lambda day: day.trade_share(day.trades.without_size),
-        bound=lambda t: t.max_zero_size_fraction,
+        bound="max_zero_size_fraction",
     ),
     Rule(
         name="session_coverage",
         what="share of the date's minutes in session that have a snapshot",
+        why="the download or the recorder stopped half-way",
         figure=lambda day: day.snapshots.coverage,
-        bound=lambda t: t.min_session_coverage,
+        bound="min_session_coverage",
         least=True,
     ),
     Rule(
         name="largest_gap_seconds",
         what="longest silence inside a session in seconds",
+        why="the recorder slept, or the market stopped without its calendar knowing",
         figure=lambda day: day.report.largest_gap_ns / NANOS_PER_SECOND,
-        bound=lambda t: t.max_gap_seconds,
+        bound="max_gap_seconds",
     ),
     Rule(
         name="utc_dates",
         what="UTC dates on which the day's rows begin and end",
+        why="the file is not cut by UTC date, its neighbours may hold the same rows",
         figure=lambda day: len(day.report.utc_dates),
-        bound=lambda _: 1,
+        bound=1,
     ),
 )
 
@@ -285,3 +325,42 @@ def _table(checks: list[Check]) -> "pl.DataFrame":
             "description": [check.description for check in checks],
         }
     )
+
+
+PAGE = """# Data quality: what a day must meet
+
+Made by `python -m alpha_pipeline.ingest.quality > docs/data-quality.md`; edit it there.
+
+Every day is held against these rules before anything is built on it. A rule that rejects stops what lies behind its
+day, and no other day; a rule that warns is shown. Bounds are set in `[quality]` of `instruments/<name>.toml`; unknown
+keys are refused. A relaxed bound has all days judged again and rebuilds what lies behind the days it lets pass.
+
+{table}
+
+Two more checks reject: `snapshots_schema`, when a row of the table breaks its schema, and `day_of_records`, when the
+name of a file says another date than its records.
+
+A day without records of the instrument, or a date on which its calendar has no session, is *empty*: nothing is asked
+of its rows, it has a cache of 0 rows, it is no day of any sample, and the days around it are what they are without
+it. Shares of snapshots are of those in session. Minutes and sessions are those of the instrument's calendar: half
+days, holidays and the changes of the clocks are known.
+
+`alpha quality --instrument NAME` lists the days, `--html FILE` writes them as a page, `--json` as data; the report of
+a run has the same table. On the page of the orchestrator each day's `data_quality` shows its rules, its ingest report,
+and charts of snapshots by minute, silences, books that cannot be decided on, and spreads.
+"""
+
+
+def render() -> str:
+    """The rules as the Markdown page docs/data-quality.md."""
+    lines = ["| rule | figure | bound, its default | outcome | because |", "|---|---|---|---|---|"]
+    for rule in RULES:
+        side, value = _side(rule), f"{_bound(rule, QualityThresholds()):g}"
+        bound = f"`{rule.bound}` {value}" if isinstance(rule.bound, str) else f"at {side} {value}"
+        outcome = "rejects" if rule.blocking else "warns"
+        lines.append(f"| `{rule.name}` | {rule.what} | {bound} | {outcome} | {rule.why} |")
+    return PAGE.format(table="\n".join(lines))
+
+
+if __name__ == "__main__":
+    print(render(), end="")

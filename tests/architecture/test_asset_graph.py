@@ -76,6 +76,7 @@ CHECKS = {
         "duplicate_fraction": False,
         "sequence_gap_fraction": False,
         "off_tick_fraction": True,
+        "records_without_book": True,
         "outside_touch_fraction": False,
         "zero_size_fraction": False,
         "session_coverage": False,

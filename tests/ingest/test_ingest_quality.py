@@ -2,9 +2,10 @@
 
 from bisect import bisect
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -14,7 +15,7 @@ from ingested_day import Day, facts, load, slices, tallied
 
 from alpha_pipeline.ingest import QualityThresholds, ingest_day
 from alpha_pipeline.ingest.events import CLOSED, GOOD
-from alpha_pipeline.ingest.quality import CHECKS, assess_day
+from alpha_pipeline.ingest.quality import CHECKS, RULES, assess_day, render
 from alpha_pipeline.ingest.sessions import minutes_in_session, sessions_of
 from alpha_pipeline.ingest.table_tally import SILENCES_KEPT, WIDEST_SPREAD, SnapshotTally, TradeTally
 from alpha_pipeline.instrument import InstrumentSpec
@@ -117,6 +118,28 @@ def test_empty_day_is_empty_and_neither_rejected_nor_usable(ingest):
     assert not quality.usable
     assert all(check.passed for check in found.values())
     assert "nothing is asked of an empty day" in found["good_rows"].description
+
+
+def test_a_day_of_which_nothing_could_be_used_is_lost_and_not_empty(ingest):
+    """A depth log that begins without a snapshot gives no row; it must not pass for a holiday."""
+    nothing = ingest([])
+    (source,) = nothing.report.sources
+    log = replace(source, counts={"updates_before_a_snapshot": 30_848})
+    quality, found = checks(Day(replace(nothing.report, sources=(log,)), nothing.snapshots, nothing.trades))
+    assert quality.status == "rejected"
+    assert [check.name for check in quality.checks if not check.passed] == ["records_without_book"]
+    assert found["records_without_book"].figure == 30_848
+    assert checks(ingest([Msg(instrument_id=2)], head=header({"TEST": 1, "OTHER": 2})))[0].status == "empty"
+
+
+def test_page_on_the_rules_is_the_one_made_from_them():
+    page = Path(__file__).parents[2] / "docs" / "data-quality.md"
+    assert page.read_text() == render(), "run python -m alpha_pipeline.ingest.quality > docs/data-quality.md"
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(QualityThresholds)])
+def test_every_threshold_is_the_bound_of_one_rule(name):
+    assert [rule.bound for rule in RULES].count(name) == 1
 
 
 def test_suspect_books_reject_and_duplicates_and_holes_warn(ingest):
