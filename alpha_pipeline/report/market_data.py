@@ -104,8 +104,10 @@ def _books_figure(tally: SnapshotTally) -> "go.Figure":
         if state != GOOD and rows.any():
             colour = COLOURS[state % len(COLOURS)]
             figure.add_bar(x=list(range(HOURS)), y=rows.tolist(), name=name, marker={"color": colour})
-    figure.update_layout(barmode="stack")
-    return styled(figure, "Books that cannot be decided on", x=HOUR_AXIS, y="snapshots")
+    title = "Books that cannot be decided on" + ("" if figure.data else ": none")
+    figure.update_layout(barmode="stack", showlegend=True)
+    figure.update_xaxes(range=[-0.5, HOURS - 0.5])
+    return styled(figure, title, x=HOUR_AXIS, y="snapshots")
 
 
 def _spreads_figure(tally: SnapshotTally) -> "go.Figure":

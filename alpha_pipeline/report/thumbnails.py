@@ -64,6 +64,8 @@ def _label(axes: Any, layout: Any, left_out: int) -> None:
     axes.set_xlabel(layout.xaxis.title.text or "", fontsize=8)
     axes.set_ylabel(layout.yaxis.title.text or "", fontsize=8)
     axes.xaxis.set_major_locator(_few_ticks(axes))
+    if layout.xaxis.range is not None:
+        axes.set_xlim(layout.xaxis.range)
     axes.tick_params(labelsize=7)
     if axes.get_legend_handles_labels()[1]:
         axes.legend(fontsize=7)

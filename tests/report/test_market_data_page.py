@@ -207,6 +207,13 @@ def test_figures_of_a_day_show_minutes_silences_states_and_spreads():
     assert dict(zip(spreads.x, spreads.y, strict=True)) == {"-1": 5, "1": 50}
 
 
+def test_a_day_of_good_books_says_that_there_are_no_others():
+    found = SnapshotTally("24/7", "2024-03-06")
+    figure = day_figures(found)["books"]
+    assert figure.layout.title.text == "Books that cannot be decided on: none"
+    assert day_figures(tally())["books"].layout.title.text == "Books that cannot be decided on"
+
+
 def test_thumbnails_stack_bars_where_the_figure_does():
     figure = go.Figure([go.Bar(x=[1, 2], y=[3, 4], name="a"), go.Bar(x=[2, 1], y=[5, 6], name="b")])
     apart = data_uri(figure)
