@@ -35,14 +35,18 @@ NANO_FROM = 10**17
 
 DEPTH, TRADE, SNAPSHOT = "depth", "trade", "snapshot"
 MAX_LOTS = 2**32 - 1
+UNTOLD = (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError)
+"""What a line raises that is no message of the format: other words, other types, numbers or nesting without end."""
 
 
-def nano(text: str) -> int:
+def nano(text: object) -> int:
     """A decimal in units of 1e-9, exactly.
 
     Raises:
-        ValueError: it is no decimal of at most nine places.
+        ValueError: it is no text, or no decimal of at most nine places.
     """
+    if not isinstance(text, str):
+        raise ValueError(f"{text!r} is no decimal in quotes")
     whole, _, fraction = text.partition(".")
     if not (whole.lstrip("-").isdecimal() and (fraction or "0").isdecimal()):
         raise ValueError(f"{text!r} is no decimal")
@@ -129,7 +133,7 @@ class DepthLog:
             try:
                 received, kind, message = parsed(line)
                 row = self._row(received, kind, message)
-            except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
+            except UNTOLD as error:
                 raise InputError(
                     f"{self.path} has in line {number} no message of a depth or trade stream ({error}): "
                     "mend or remove the line"
@@ -243,12 +247,12 @@ def _first_ids(path: Path) -> tuple[int, int] | None:
         for _, line in lines:
             try:
                 _, kind, message = parsed(line)
-            except (ValueError, KeyError, TypeError):
+                if kind == SNAPSHOT:
+                    return None
+                if kind == DEPTH:
+                    return int(message["U"]), int(message["u"])
+            except UNTOLD:
                 return None
-            if kind == SNAPSHOT:
-                return None
-            if kind == DEPTH:
-                return int(message["U"]), int(message["u"])
     return None
 
 

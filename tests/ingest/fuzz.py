@@ -6,8 +6,10 @@ python fuzz.py SECONDS SEED      prints what was tried and what came, as JSON
 import gzip
 import json
 import random
+import re
 import sys
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +30,46 @@ SPEC = InstrumentSpec(name="test", symbols=("TEST",), tick_size="0.25")
 SMALL = IngestConfig(chunk_records=16)
 SLOW_SECONDS = 5.0
 INTERESTING = (0, 1, 0x7F, 0x80, 0xFF)
+TOKEN = re.compile(rb'"[^"]*"|-?\d+(?:\.\d+)?|true|false')
+ODD_TOKENS = (
+    *(
+        b"null",
+        b"true",
+        b"NaN",
+        b"1e999",
+        b"-1",
+        b"0",
+        b"0.1",
+        b"1.5e3",
+        b'""',
+        b'"-"',
+        b'"x"',
+        b'"1e5"',
+        b"[]",
+        b"{}",
+    ),
+    *(
+        b'"0.0000000001"',
+        b"9999999999",
+        b"-9999999999",
+        b"18446744073709551616",
+        b"9" * 40,
+        b"9" * 5000,
+        b"-1.-1",
+    ),
+    *(
+        b"[[1,2]]",
+        b'[["1"]]',
+        b"[" * 50,
+        b"[" * 100_000,
+        "\u0663".encode(),
+        b'"\xc2\xb2"',
+        b"\xff",
+        b" ",
+        b",",
+        b"\n",
+    ),
+)
 
 
 def mbo(k: int, action: dbn.Action, **more: int) -> dbn.MBOMsg:
@@ -65,7 +107,25 @@ def corpus(cache: bytes) -> dict[str, list[bytes]]:
     dbn_files = [header(version=v) + books + system + books for v in (1, 2, 3)]
     dbn_files.append(header({f"S{k}": k for k in range(20)} | {"TEST": 1}) + books)
     dbn_files += [header(schema=dbn.Schema.MBO, version=v) + orders for v in (1, 3)]
-    return {"dbn": dbn_files, "fxcache": [cache], "log": [depth_log()]}
+    messages, books = lobster_pair()
+    return {
+        "dbn": dbn_files,
+        "fxcache": [cache],
+        "log": [depth_log()],
+        "lobster message": [messages],
+        "lobster orderbook": [books],
+    }
+
+
+def lobster_pair() -> tuple[bytes, bytes]:
+    """A few messages of every type, and the books after them."""
+    messages = [
+        f"{34200 + k}.{k},{1 + k % 7},{k},5,{50_000_000 + 2500 * (k % 3)},{1 - 2 * (k % 2)}"
+        for k in range(12)
+    ]
+    messages += [f"{34220 + k}.5,7,0,0,{price},-1" for k, price in enumerate((-1, 0, 1))]
+    book = "50002500,{},50000000,3,9999999999,0,-9999999999,0"
+    return "\n".join([*messages, ""]).encode(), "".join(f"{book.format(k + 1)}\n" for k in range(15)).encode()
 
 
 def depth_log() -> bytes:
@@ -115,6 +175,16 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
     return bytes(out)
 
 
+def retold(rng: random.Random, data: bytes) -> bytes:
+    """Text with one to three of its numbers and strings replaced by what nobody expects there."""
+    for _ in range(rng.randint(1, 3)):
+        found = list(TOKEN.finditer(data))
+        if found:
+            start, end = rng.choice(found).span()
+            data = data[:start] + rng.choice(ODD_TOKENS) + data[end:]
+    return data
+
+
 def packed(rng: random.Random, data: bytes) -> bytes:
     """Plain, compressed, in several frames, or compressed and then mutated."""
     kind = rng.randrange(6)
@@ -133,32 +203,43 @@ def packed(rng: random.Random, data: bytes) -> bytes:
     return mutated(rng, options.compress(data))
 
 
+def changed(rng: random.Random, kind: str, data: bytes) -> bytes:
+    """A file of that kind with its bytes, its words or its compression damaged."""
+    text = kind not in ("dbn", "fxcache")
+    data = retold(rng, data) if text and rng.random() < 0.6 else mutated(rng, data)
+    return data if kind == "fxcache" or (text and rng.random() < 0.7) else packed(rng, data)
+
+
 def read_dbn(path: Path) -> None:
     """All records, and now and then the whole way to tables."""
     with open_raw(path, SPEC) as file:
         for _ in file.chunks(16):
             pass
-    if path.stat().st_mtime_ns % 8 == 0:
+    if zlib.crc32(path.read_bytes()) % 8 == 0:
         ingest_day([path], SPEC, path.parent / "day", config=SMALL)
 
 
 def read_cache(path: Path) -> None:
     """Every column."""
-    day = open_day(path, verify="full" if path.stat().st_mtime_ns % 2 else "fast")
+    day = open_day(path, verify="full" if zlib.crc32(path.read_bytes()) % 2 else "fast")
     for name in ("features", "book", "tape", "labels", "label_valid", "last_trade", "high", "warm"):
         getattr(day, name)
 
 
-def read_log(path: Path) -> None:
-    """The whole way to tables."""
-    ingest_day([path], SPEC, path.parent / "day", config=SMALL)
+def read_day(path: Path) -> None:
+    """The whole way to tables, of a pair by both its files."""
+    names = {path.name, path.name.replace("orderbook", "message"), path.name.replace("message", "orderbook")}
+    ingest_day([path.with_name(name) for name in sorted(names)], SPEC, path.parent / "day", config=SMALL)
 
 
 READERS: dict[str, tuple[str, Callable[[Path], None]]] = {
     "dbn": ("x.dbn.zst", read_dbn),
     "fxcache": ("x.fxcache", read_cache),
-    "log": ("test_20240306.gz", read_log),
+    "log": ("test_20240306.gz", read_day),
+    "lobster message": ("TEST_2024-03-06_34200000_57600000_message_2.csv", read_day),
+    "lobster orderbook": ("TEST_2024-03-06_34200000_57600000_orderbook_2.csv", read_day),
 }
+SHARES = {"dbn": 0.6, "fxcache": 0.12, "log": 0.16, "lobster message": 0.06, "lobster orderbook": 0.06}
 
 
 def fuzz(folder: Path, cache: bytes, seconds: float, seed: int) -> dict[str, object]:
@@ -173,15 +254,16 @@ def fuzz(folder: Path, cache: bytes, seconds: float, seed: int) -> dict[str, obj
     """
     rng, seen, slowest = random.Random(seed), Counter[str](), 0.0
     files = corpus(cache)
+    for kind, whole in files.items():
+        (folder / READERS[kind][0]).write_bytes(whole[-1])
     for kind, whole in files.items():  # compiles what is compiled on first use
         for content in whole:
             (folder / READERS[kind][0]).write_bytes(content)
             READERS[kind][1](folder / READERS[kind][0])
     began = time.process_time()
     while time.process_time() - began < seconds:
-        kind = rng.choices(("dbn", "fxcache", "log"), (0.7, 0.15, 0.15))[0]
-        data = mutated(rng, rng.choice(files[kind]))
-        content = data if kind == "fxcache" else packed(rng, data)
+        kind = rng.choices(list(SHARES), list(SHARES.values()))[0]
+        content = changed(rng, kind, rng.choice(files[kind]))
         name, read = READERS[kind]
         path = folder / name
         path.write_bytes(content)
@@ -201,6 +283,8 @@ def fuzz(folder: Path, cache: bytes, seconds: float, seed: int) -> dict[str, obj
         took = time.process_time() - started
         assert took < SLOW_SECONDS, f"{took:.1f} s for {len(content)} bytes"
         slowest = max(slowest, took)
+        if kind.startswith("lobster"):
+            path.write_bytes(files[kind][0])  # the other file of the pair is tried beside a whole one
         seen[f"{kind} {answer}"] += 1
     return {"inputs": seen.total(), "seen": dict(seen), "slowest_s": round(slowest, 3)}
 

@@ -177,6 +177,14 @@ def test_price_scale_other_texts_are_no_prices(decimal):
         nano(decimal)
 
 
+def test_line_that_is_no_message_is_named_also_when_the_log_of_the_day_before_is_there(tmp_path):
+    write(tmp_path, [START], name="xyz_20240305.gz")
+    path = tmp_path / "xyz_20240306.json"
+    path.write_bytes(b'1709733600000000 {"stream": "x@depth", "data": {}}\n')
+    with pytest.raises(InputError, match="has in line 1 no message of a depth or trade stream"):
+        read(path)
+
+
 def test_sizes_between_lots_are_rounded_never_to_nothing_and_counted(tmp_path):
     rows, file = read(
         write(tmp_path, [START, depth(101, 101, [["100.00", "0.0001"]], [["100.01", "1.2346"]])])
@@ -195,7 +203,11 @@ def test_sizes_between_lots_are_rounded_never_to_nothing_and_counted(tmp_path):
         b'1709733600000000 {"stream": 3}',
         b"1709733600000000 [1]",
         b"\xff\xfe {}",
+        b"1709733600000000 " + b"[" * 100_000,
+        b'1709733600000000 {"stream": "x@depth", "data": {"U": 101, "u": 101, "E": 1, "b": [[1, 2.5]], "a": []}}',
+        b'1709733600000000 {"stream": "x@depth", "data": {"U": 1e999, "u": 101, "E": 1, "b": [], "a": []}}',
     ],
+    ids=range(8),
 )
 def test_line_that_is_no_message_is_named(tmp_path, line):
     path = tmp_path / "xyz_20240306.json"
