@@ -33,14 +33,14 @@ def test_what_is_written_is_listed_found_and_fetched(place, tmp_path):
 def test_of_many_writers_exactly_one_creates_and_one_replaces(place):
     bucket = Bucket(place)
 
-    def race(version):
+    def race(version, word):
         results = []
         barrier = threading.Barrier(8)
 
         def write(number):
             mine = Bucket(place)
             barrier.wait()
-            if mine.put_if("pointer", str(number).encode(), version):
+            if mine.put_if("pointer", f"{word} {number}".encode(), version):
                 results.append(number)
 
         threads = [threading.Thread(target=write, args=(k,)) for k in range(8)]
@@ -50,11 +50,12 @@ def test_of_many_writers_exactly_one_creates_and_one_replaces(place):
             thread.join()
         return results
 
-    (winner,) = race(None)
+    # no two write the same: an e-tag is the digest of the content, and would not tell them apart
+    (winner,) = race(None, "first")
     content, version = bucket.read("pointer")
-    assert content == str(winner).encode()
-    (next_winner,) = race(version)
-    assert bucket.read("pointer")[0] == str(next_winner).encode()
+    assert content == f"first {winner}".encode()
+    (next_winner,) = race(version, "second")
+    assert bucket.read("pointer")[0] == f"second {next_winner}".encode()
     assert not bucket.put_if("pointer", b"late", version)
 
 
