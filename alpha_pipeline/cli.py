@@ -186,6 +186,18 @@ def download(
     raise typer.Exit(1 if any(one.outcome == "failed" for one in results) else 0)
 
 
+@app.command("split")
+def split_file(
+    file: Annotated[Path, typer.Argument(help="A DBN file of several days.")],
+    out: Annotated[Path, typer.Argument(help="Folder for one file per UTC day.")],
+) -> None:
+    """Write one file per UTC day of a DBN file that spans several, its records copied as they are."""
+    from alpha_pipeline.ingest.split import split
+
+    for path, records in split(file, out).items():
+        print(f"{path}: {records} records")
+
+
 @app.command()
 def quality(
     instrument: Annotated[str, typer.Option(help="Name of a file in instruments/, without .toml.")] = "demo",

@@ -57,8 +57,10 @@ def pull_days(
 
 
 def _chosen(wanted: Sequence[str], there: Sequence[str], where: str) -> list[str]:
+    if not there:
+        raise ConfigError(f"{where} has no days, must have one at least")
     unknown = [day for day in wanted if day not in there]
-    if unknown or not there:
-        span = f"its {len(there)} days run from {there[0]} to {there[-1]}" if there else "it has no days"
-        raise ConfigError(f"day was {', '.join(unknown) or 'not named'}, must be in {where}: {span}")
+    if unknown:
+        span = f"its {len(there)} days run from {there[0]} to {there[-1]}"
+        raise ConfigError(f"day was {', '.join(unknown)}, must be in {where}: {span}")
     return [day for day in there if not wanted or day in wanted]

@@ -6,7 +6,7 @@ time is in the next piece whole, and in the earlier one not at all. A piece that
 from: the day then begins anew.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,12 +14,9 @@ import numpy as np
 import zstandard
 
 from alpha_core.errors import InputError
-from alpha_pipeline.ingest.dbn_file import KINDS
-from alpha_pipeline.ingest.dbn_header import read_header
-from alpha_pipeline.ingest.dbn_records import RecordWalk
+from alpha_pipeline.ingest.dbn_bodies import Bodies, header_bytes
 from alpha_pipeline.ingest.stream import ByteStream
 
-CHUNK = 1 << 22
 LEVEL = 3
 
 
@@ -49,7 +46,7 @@ def inspect(part: Path, schema: str) -> Piece:
     latest: int | None = None
     try:
         with ByteStream(part) as stream:
-            pieces = _Bodies(stream, schema)
+            pieces = Bodies(stream, schema)
             for records in pieces:
                 times = np.ascontiguousarray(records["ts_recv"])
                 ordered &= bool((times[1:] >= times[:-1]).all()) and int(times[0]) >= (latest or 0)
@@ -80,48 +77,9 @@ def join(parts: Sequence[tuple[Path, int | None]], schema: str, target: Path) ->
                 zstandard.ZstdCompressor(level=LEVEL).stream_writer(file, closefd=False) as frame,
             ):
                 if number == 0:
-                    frame.write(_header_bytes(part))
-                for records in _Bodies(stream, schema):
+                    frame.write(header_bytes(part))
+                for records in Bodies(stream, schema):
                     kept = records if until is None else records[records["ts_recv"] < np.uint64(until)]
                     frame.write(kept.tobytes())
                     count += len(kept)
     return count
-
-
-def _header_bytes(part: Path) -> bytes:
-    """The bytes before the first record."""
-    with ByteStream(part) as stream:
-        _, rest = read_header(stream)
-        length = stream.offset - len(rest)
-    with ByteStream(part) as stream:
-        head = memoryview(bytearray(length))
-        stream.fill(head)
-        return bytes(head)
-
-
-class _Bodies:
-    """Whole records of one schema in a stream, chunk by chunk, as copies.
-
-    Attributes:
-        trailing_bytes: bytes after the last whole record, known at the end.
-    """
-
-    def __init__(self, stream: ByteStream, schema: str) -> None:
-        self.trailing_bytes = 0
-        self._stream = stream
-        self._kind = next(kind for kind in KINDS if kind.schema == schema)
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        _, waiting = read_header(self._stream)
-        walk = RecordWalk(self._stream.path, (self._kind,), self._stream.offset - len(waiting))
-        while True:
-            more = memoryview(bytearray(CHUNK))
-            count = self._stream.fill(more)
-            data = np.frombuffer(waiting + more[:count], dtype=np.uint8)
-            records, used = walk.records(data)
-            if len(records):
-                yield records.copy()
-            waiting = data[used:].tobytes()
-            if not used and not count:
-                self.trailing_bytes = len(waiting)
-                return

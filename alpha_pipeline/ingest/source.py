@@ -72,7 +72,7 @@ def find_days(raw: RawFolder, spec: InstrumentSpec) -> dict[str, list[Path]]:
     for path, name in ours.items():
         if name.until is not None:
             raise InputError(
-                f"{path} spans the days {name.day} to {name.until}, must hold one UTC day: fetch it by day"
+                f"{path} spans the days {name.day} to {name.until}, must hold one UTC day: split it with `alpha split`"
             )
         days[name.day][path] = name
     return {day: _read_once(days[day]) for day in sorted(days)}
