@@ -1,6 +1,7 @@
 """The vendor's DBN files as a source: what their names and headers tell, and how they are opened."""
 
 import re
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
@@ -63,7 +64,16 @@ class DbnSource:
             return True
         return not named or any(spec.matches(symbol) for symbol in named)
 
-    def open(self, path: Path, spec: InstrumentSpec) -> DbnFile:  # noqa: ARG002  a file tells all by itself
+    def stands_alone(self, path: Path) -> bool:  # noqa: ARG002  no file needs another
+        """Always."""
+        return True
+
+    def open(
+        self,
+        path: Path,
+        spec: InstrumentSpec,  # noqa: ARG002  a file tells all by itself
+        beside: Sequence[Path] = (),  # noqa: ARG002
+    ) -> DbnFile:
         """Begin to read a file."""
         return DbnFile(path)
 

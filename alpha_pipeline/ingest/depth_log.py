@@ -5,15 +5,16 @@ A line is `<receive time> <message>`, the time in microseconds or nanoseconds si
 Every difference that changes the ten levels gives a record (action M, no side, no price), every trade one with the book
 before it. Order counts are not published and 0.
 
-A log without a snapshot of its own goes on from the log of the day before when that lies beside it and its ids
-connect; otherwise its book is not known, and nothing is given, until the first snapshot.
+A log with a snapshot near its beginning says nothing before it. Another one goes on from the logs of the days before,
+where the folder has them; where it has not, its book starts empty and out of sync, so that its trades are told and no
+book is believed until a snapshot comes.
 """
 
-import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from datetime import date, timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy as np
 
 from alpha_core.errors import InputError
 from alpha_core.shapes import LEVELS
+from alpha_pipeline.ingest.depth_message import DEPTH, SHOWN, SNAPSHOT, TRADE, nano, parsed, reason, whole
 from alpha_pipeline.ingest.diff_book import DiffBook, Difference, Level
 from alpha_pipeline.ingest.lines import Lines
 from alpha_pipeline.ingest.raw import FileName
@@ -30,29 +32,15 @@ from alpha_pipeline.instrument import InstrumentSpec
 
 INSTRUMENT_ID = 1
 NEVER = 2**64 - 1
-NANO_FROM = 10**17
-"""Receive times from here on are nanoseconds (since 1973), below microseconds (until 5138)."""
-
-DEPTH, TRADE, SNAPSHOT = "depth", "trade", "snapshot"
 MAX_LOTS = 2**32 - 1
+MOST_TYPES = 32
 UNTOLD = (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError)
 """What a line raises that is no message of the format: other words, other types, numbers or nesting without end."""
 
+BEGINNING = 1000
+"""Lines among which a log of its own has its snapshot: a recorder asks for it when it starts."""
 
-def nano(text: object) -> int:
-    """A decimal in units of 1e-9, exactly.
-
-    Raises:
-        ValueError: it is no text, or no decimal of at most nine places.
-    """
-    if not isinstance(text, str):
-        raise ValueError(f"{text!r} is no decimal in quotes")
-    whole, _, fraction = text.partition(".")
-    if not (whole.lstrip("-").isdecimal() and (fraction or "0").isdecimal()):
-        raise ValueError(f"{text!r} is no decimal")
-    if len(fraction.rstrip("0")) > 9:
-        raise ValueError(f"{text!r} has more than nine decimals")
-    return int(whole + fraction.ljust(9, "0")[:9])
+NANOS_PER_DAY = 86_400 * 10**9
 
 
 class DepthLog:
@@ -61,17 +49,23 @@ class DepthLog:
     version = 1
     schema = "depth-log"
 
-    def __init__(self, path: Path, spec: InstrumentSpec) -> None:
+    def __init__(self, path: Path, spec: InstrumentSpec, beside: Sequence[Path] = ()) -> None:
+        """`beside` are the files of the day: earlier logs lead to this one, and to a later one this one leads."""
         self.path = path
         self.records_read = 0
         self.trailing_bytes = 0
         self.truncated = False
         self.skipped_by_type: Counter[str] = Counter()
-        self._book = DiffBook()
-        self._odd_sizes = 0
+        self._odd_sizes = self._sizeless = self._elsewhere = 0
         self._shown = b""
         self._lot_nanos = spec.lot_nanos
         self._symbol = symbol_in(path.name)
+        self._day = day_in(path.name)
+        days = {other: day_in(other.name) for other in beside if symbol_in(other.name) == self._symbol}
+        earlier = [(day, other) for other, day in days.items() if 0 <= day < self._day]
+        self._leads = [other for _, other in sorted(earlier)]
+        self._is_lead = any(day > self._day >= 0 for day in days.values())
+        self._book = DiffBook(awaits_snapshot=stands_alone((self._leads or [path])[0]))
         self._lines = Lines(path)
 
     def __enter__(self) -> "DepthLog":
@@ -92,17 +86,25 @@ class DepthLog:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """What the book counted, see DiffBook, and sizes that are no whole number of lots."""
-        odd = {"sizes_between_lots": self._odd_sizes} if self._odd_sizes else {}
-        return dict(self._book.counts) | odd
+        """What the book counted, see DiffBook, and what else a log may hold, see docs/sources.md."""
+        more = {
+            "sizes_between_lots": self._odd_sizes,
+            "trades_without_size": self._sizeless,
+            "rows_of_other_days": self._elsewhere,
+        }
+        return dict(self._book.counts) | {name: count for name, count in more.items() if count}
 
     def chunks(self, chunk_records: int) -> Iterator[np.ndarray]:
         """Records in the order of the lines, [n] MBP10_DTYPE, each chunk of its own memory.
 
+        A log that leads to a later one gives none: it is there for that one's book.
+
         Raises:
             InputError: a line is not what the format has there.
         """
-        self._continue_from_yesterday()
+        if self._is_lead:
+            return
+        self._follow_leads()
         rows: list[np.ndarray] = []
         for row in self._rows():
             rows.append(row)
@@ -113,56 +115,76 @@ class DepthLog:
             yield np.concatenate(rows)
         self.truncated, self.trailing_bytes = self._lines.truncated, self._lines.trailing_bytes
 
-    def _continue_from_yesterday(self) -> None:
-        """Take over the book of the log before, when this one has no snapshot and its ids connect."""
-        before = _log_before(self.path)
-        if before is None:
-            return
-        first = _first_ids(self.path)
-        if first is None:
-            return
-        with DepthLog(before, _spec_of(self._lot_nanos)) as earlier:
-            for _ in earlier.chunks(1 << 16):
-                pass
-            if earlier._book.synced and first[0] <= earlier._book.last_id + 1 <= first[1] + 1:
-                self._book = earlier._book
-                self._book.counts = Counter(continued_from_the_log_before=1)
+    def _follow_leads(self) -> None:
+        """Bring the book to where the log begins; what was counted meanwhile belongs to the earlier days."""
+        for path in self._leads:
+            with Lines(path) as lines:
+                for _ in self._told(path, lines, shown=False):
+                    pass
+        if self._leads:
+            self._book.counts = Counter(continued_from_earlier_logs=len(self._leads))
+            self._odd_sizes = 0
 
     def _rows(self) -> Iterator[np.ndarray]:
-        for number, line in self._lines:
-            try:
-                received, kind, message = parsed(line)
-                row = self._row(received, kind, message)
-            except UNTOLD as error:
-                raise InputError(
-                    f"{self.path} has in line {number} no message of a depth or trade stream ({error}): "
-                    "mend or remove the line"
-                ) from error
+        for kind, row in self._told(self.path, self._lines, shown=True):
             self.records_read += 1
             if row is None:
-                self.skipped_by_type[kind] += 1
+                known = kind in self.skipped_by_type or len(self.skipped_by_type) < MOST_TYPES
+                self.skipped_by_type[kind if known else "other"] += 1
             else:
+                self._elsewhere += int(row["ts_recv"][0]) // NANOS_PER_DAY != self._day
                 yield row
 
-    def _row(self, received: int, kind: str, message: Mapping[str, Any]) -> np.ndarray | None:
+    def _told(self, path: Path, lines: Lines, *, shown: bool) -> Iterator[tuple[str, np.ndarray | None]]:
+        """Kind of each message and, where it gives one and is to be shown, its record."""
+        for number, line in lines:
+            try:
+                received, symbol, kind, message = parsed(line)
+                if symbol not in (self._symbol, None):
+                    yield "other_symbol", None
+                    continue
+                if kind == TRADE and not shown:
+                    continue
+                row = self._row(received, kind, message, shown=shown)
+            except UNTOLD as error:
+                raise InputError(
+                    f"{path} has in line {number} no message of a depth or trade stream ({reason(error)}): "
+                    "mend or remove the line"
+                ) from error
+            yield kind, row
+
+    def _row(self, received: int, kind: str, message: Mapping[str, Any], *, shown: bool) -> np.ndarray | None:
         if kind == SNAPSHOT:
             levels = self._levels(message["bids"]), self._levels(message["asks"])
-            self._book.snapshot(int(message["lastUpdateId"]), *levels)
+            self._book.snapshot(whole(message["lastUpdateId"], "lastUpdateId"), *levels)
             return None
         if kind == DEPTH:
-            change = Difference(
-                int(message["U"]), int(message["u"]), self._levels(message["b"]), self._levels(message["a"])
-            )
-            if not self._book.apply(change):
+            if not self._book.apply(self._difference(message)) or not shown:
                 return None
-            row = self._record(received, message["E"])
+            row = self._record(received, whole(message["E"], "E"))
             return row if self._changed(row) else None
-        if kind == TRADE and self._book.started:
-            row = self._record(received, message["T"])
-            row["action"], row["side"] = b"T", b"A" if message["m"] else b"B"
-            row["price"], row["size"] = nano(message["p"]), self._lots(message["q"])
-            return row
+        if kind == TRADE:
+            return self._trade(received, message)
         return None
+
+    def _difference(self, message: Mapping[str, Any]) -> Difference:
+        first, last = whole(message["U"], "U"), whole(message["u"], "u")
+        if first > last:
+            raise ValueError(f"the first id U {first} is above the last id u {last}")
+        return Difference(first, last, self._levels(message["b"]), self._levels(message["a"]))
+
+    def _trade(self, received: int, message: Mapping[str, Any]) -> np.ndarray | None:
+        price, lots, time = _price(message["p"]), self._lots(message["q"]), whole(message["T"], "T")
+        if type(message["m"]) is not bool:
+            raise ValueError(f"m is {str(message['m'])[:20]!r}, must be true or false")
+        if not lots:
+            self._sizeless += 1
+        if not lots or not self._book.started:
+            return None
+        row = self._record(received, time)
+        row["action"], row["side"] = b"T", b"A" if message["m"] else b"B"
+        row["price"], row["size"] = price, lots
+        return row
 
     def _changed(self, row: np.ndarray) -> bool:
         """Whether the ten levels, or what is known of them, differ from those of the last difference shown."""
@@ -174,22 +196,23 @@ class DepthLog:
         return True
 
     def _levels(self, pairs: list[list[str]]) -> list[Level]:
-        return [(nano(price), self._lots(lots)) for price, lots in pairs]
+        return [(_price(price), self._lots(lots)) for price, lots in pairs]
 
     def _lots(self, text: str) -> int:
         """Whole lots; a size between two numbers of lots becomes the nearest one, but never nothing, and is counted."""
-        lots, rest = divmod(nano(text), self._lot_nanos)
+        nanos = nano(text)
+        lots, rest = divmod(nanos, self._lot_nanos)
         if rest:
             self._odd_sizes += 1
             lots = max(1, lots + (2 * rest >= self._lot_nanos))
-        if not 0 <= lots <= MAX_LOTS:
-            raise ValueError(f"a size of {lots} lots, must be in [0, {MAX_LOTS}]: use a larger lot_size")
+        if nanos < 0 or lots > MAX_LOTS:
+            raise ValueError(f"size {text[:SHOWN]} is not in [0, {MAX_LOTS}] lots: use another lot_size")
         return lots
 
     def _record(self, received: int, milliseconds: int) -> np.ndarray:
         """The book as it stands, as the record of a difference; the exchange's time is in milliseconds."""
         row = np.zeros(1, MBP10_DTYPE)
-        event = int(milliseconds) * 10**6
+        event = milliseconds * 10**6
         row["length"], row["rtype"] = MBP10_DTYPE.itemsize // LENGTH_UNIT, RTYPE_MBP10
         row["instrument_id"], row["ts_event"], row["ts_recv"] = INSTRUMENT_ID, event, received
         row["price"], row["action"], row["side"] = UNDEF_PRICE, b"M", b"N"
@@ -204,63 +227,38 @@ class DepthLog:
         return row
 
 
-def parsed(line: bytes) -> tuple[int, str, Mapping[str, Any]]:
-    """Receive time in ns, kind of message and its content.
-
-    Raises:
-        ValueError, KeyError: the line is not of the format.
-    """
-    stamp, _, text = line.partition(b" ")
-    received = int(stamp)
-    message = json.loads(text)
-    kind = SNAPSHOT
-    if "lastUpdateId" not in message:
-        kind = str(message["stream"]).partition("@")[2].partition("@")[0]
-        message = message["data"]
-    return received if received >= NANO_FROM else received * 1000, kind, message
-
-
 def symbol_in(name: str) -> str:
     """The symbol of a log's name, in capitals as exchanges write them."""
     return name.partition("_")[0].upper()
 
 
-def _spec_of(lot_nanos: int) -> InstrumentSpec:
-    return InstrumentSpec(lot_size=f"{lot_nanos / 1e9:.9f}")
+def day_in(name: str) -> int:
+    """Days since 1970 of the date in a log's name, -1 for the names of other files."""
+    match = DepthLogSource.NAME.fullmatch(name)
+    try:
+        return (date.fromisoformat(match["date"]) - date(1970, 1, 1)).days if match else -1
+    except ValueError:
+        return -1
 
 
-def _log_before(path: Path) -> Path | None:
-    """The log of the day before in the same folder, whatever its compression."""
-    match = DepthLogSource.NAME.fullmatch(path.name)
-    if match is None:
-        return None
-    day = date.fromisoformat(match["date"]) - timedelta(days=1)
-    for other in sorted(path.parent.glob(f"{match['symbol']}_{day:%Y%m%d}*")):
-        if DepthLogSource.NAME.fullmatch(other.name):
-            return other
-    return None
-
-
-def _first_ids(path: Path) -> tuple[int, int] | None:
-    """Ids of the first difference, None when a snapshot comes before it or there is neither."""
+def stands_alone(path: Path) -> bool:
+    """Whether a log has a snapshot near its beginning, so that it needs no earlier one."""
     with Lines(path) as lines:
-        for _, line in lines:
-            try:
-                _, kind, message = parsed(line)
-                if kind == SNAPSHOT:
-                    return None
-                if kind == DEPTH:
-                    return int(message["U"]), int(message["u"])
-            except UNTOLD:
-                return None
-    return None
+        return any(b'"lastUpdateId"' in line for _, line in islice(lines, BEGINNING))
+
+
+def _price(text: object) -> int:
+    price = nano(text)
+    if not 0 < price < UNDEF_PRICE:
+        raise ValueError(f"{str(text)[:SHOWN]!r} is no price")
+    return price
 
 
 class DepthLogSource:
     """Logs named `<symbol>_<yyyymmdd>[.dat|.log|.json|.jsonl][.gz|.zst]`; the day is that of the name."""
 
     NAME = re.compile(
-        r"(?P<symbol>[A-Za-z0-9]+)_(?P<date>\d{8})(?P<kind>\.dat|\.log|\.jsonl?)?(?P<packed>\.gz|\.zst)?"
+        r"(?P<symbol>[A-Za-z0-9]+)_(?P<date>[0-9]{8})(?P<kind>\.dat|\.log|\.jsonl?)?(?P<packed>\.gz|\.zst)?"
     )
 
     def recognises(self, name: str) -> bool:
@@ -277,12 +275,19 @@ class DepthLogSource:
             day = date.fromisoformat(match["date"]).isoformat()
         except ValueError:
             return None
-        return FileName(day=day, until=None, symbol=symbol_in(name), usable=True)
+        return FileName(day=day, until=None, symbol=symbol_in(name), usable=True, goes_on=True)
 
     def belongs(self, path: Path, spec: InstrumentSpec) -> bool:
         """Never asked: the name tells the symbol."""
         return spec.matches(symbol_in(path.name))
 
-    def open(self, path: Path, spec: InstrumentSpec) -> DepthLog:
+    def stands_alone(self, path: Path) -> bool:
+        """Whether a log needs no earlier one; one that cannot be read fails when it is, not here."""
+        try:
+            return stands_alone(path)
+        except InputError:
+            return True
+
+    def open(self, path: Path, spec: InstrumentSpec, beside: Sequence[Path] = ()) -> DepthLog:
         """Begin to read a log."""
-        return DepthLog(path, spec)
+        return DepthLog(path, spec, beside)

@@ -14,6 +14,8 @@ Level = tuple[int, int]
 """Price in units of 1e-9 and lots."""
 
 MOST_WAITING = 100_000
+MOST_LEVELS = 1_000_000
+"""Levels of one side, and levels that wait: more are no market's, and would fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,11 @@ class Difference:
     bids: Sequence[Level]
     asks: Sequence[Level]
 
+    @property
+    def size(self) -> int:
+        """Number of levels it sets."""
+        return len(self.bids) + len(self.asks)
+
 
 class _Side:
     """Levels of one side, best last; `sign` turns prices so that better is larger."""
@@ -42,6 +49,8 @@ class _Side:
     def set(self, price: int, lots: int) -> None:
         key = self._sign * price
         if lots and key not in self._lots:
+            if len(self._keys) >= MOST_LEVELS:
+                raise ValueError(f"a side of more than {MOST_LEVELS} levels")
             insort(self._keys, key)
         elif not lots and key in self._lots:
             del self._keys[bisect_left(self._keys, key)]
@@ -67,26 +76,34 @@ class DiffBook:
 
     Attributes:
         synced: whether the book is known to be the venue's.
-        started: whether there was a snapshot at all.
-        last_id: id of the last change applied.
+        started: whether there is a book to show, synced or not.
+        last_id: id of the last change applied, 0 before any.
         counts: repeated, early and dropped differences, holes, stale levels.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, awaits_snapshot: bool = True) -> None:
+        """Without a snapshot to wait for, the book starts empty and out of sync."""
         self.bids, self.asks = _Side(1), _Side(-1)
-        self.synced = self.started = False
+        self.synced, self.started = False, not awaits_snapshot
         self.last_id = 0
         self.counts: Counter[str] = Counter()
-        self._waiting: deque[Difference] = deque(maxlen=MOST_WAITING)
+        self._waiting: deque[Difference] = deque()
+        self._waiting_levels = 0
 
     def snapshot(self, last_id: int, bids: Sequence[Level], asks: Sequence[Level]) -> None:
-        """Begin anew from a whole book, then apply what had arrived before it and is newer."""
+        """Begin anew from a whole book, then apply what had arrived before it and is newer.
+
+        A synced book that has reached the snapshot's id already knows more than it.
+        """
+        if self.synced and last_id <= self.last_id:
+            self.counts["snapshots_known_already"] += 1
+            return
         self.bids, self.asks = _Side(1), _Side(-1)
         for side, levels in ((self.bids, bids), (self.asks, asks)):
             for price, lots in levels:
                 side.set(price, lots)
         self.last_id, self.synced, self.started = last_id, True, True
-        waiting, self._waiting = self._waiting, deque(maxlen=MOST_WAITING)
+        waiting, self._waiting, self._waiting_levels = self._waiting, deque(), 0
         for early in waiting:
             self.apply(early)
 
@@ -96,24 +113,31 @@ class DiffBook:
         Before the first snapshot it waits. One that is known already changes nothing. Behind a hole in the ids the
         book is no longer the venue's, until the next snapshot; differences are applied all the same.
         """
-        if not self.synced:
-            self._waiting.append(change)
         if not self.started:
             self.counts["updates_before_a_snapshot"] += 1
+            self._wait(change)
             return False
         if change.last_id <= self.last_id:
             self.counts["updates_known_already"] += 1
             return False
-        if change.first_id > self.last_id + 1:
+        if self.last_id and change.first_id > self.last_id + 1:
             self.counts["holes_in_the_ids"] += 1
             self.synced = False
-            self._waiting.append(change)
+        if not self.synced:
+            self._wait(change)
         self.last_id = change.last_id
         for side, levels in ((self.bids, change.bids), (self.asks, change.asks)):
             for price, lots in levels:
                 side.set(price, lots)
         self._remove_stale(change)
         return True
+
+    def _wait(self, change: Difference) -> None:
+        """The oldest are forgotten when there are too many: a snapshot older than these then meets a hole."""
+        self._waiting.append(change)
+        self._waiting_levels += change.size
+        while len(self._waiting) > MOST_WAITING or self._waiting_levels > MOST_LEVELS:
+            self._waiting_levels -= self._waiting.popleft().size
 
     def _remove_stale(self, change: Difference) -> None:
         """A level that reaches one just set on the other side was left behind by a lost message: it goes."""

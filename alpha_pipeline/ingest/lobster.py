@@ -14,7 +14,7 @@ Both files are files of the day, so that a change of either is seen; the records
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -224,6 +224,15 @@ class LobsterSource:
         """Never asked: the name tells the symbol."""
         return spec.matches(path.name.partition("_")[0])
 
-    def open(self, path: Path, spec: InstrumentSpec) -> LobsterFile:  # noqa: ARG002  the name tells all
+    def stands_alone(self, path: Path) -> bool:  # noqa: ARG002  no day needs another
+        """Always."""
+        return True
+
+    def open(
+        self,
+        path: Path,
+        spec: InstrumentSpec,  # noqa: ARG002  the name tells all
+        beside: Sequence[Path] = (),  # noqa: ARG002
+    ) -> LobsterFile:
         """Begin to read a pair."""
         return LobsterFile(path)

@@ -1,6 +1,6 @@
 """The interface of a source of raw files: what its names say, and how its records are read."""
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ class FileName:
         symbol: the symbol in the name, None when only the content tells it.
         usable: False when the name itself says that the content is of a kind which is not ingested.
         orders: whether the name says that the content is single orders, from which books must be built.
+        goes_on: whether the content may only be understood after that of the day before.
     """
 
     day: str
@@ -29,6 +30,7 @@ class FileName:
     symbol: str | None
     usable: bool
     orders: bool = False
+    goes_on: bool = False
 
 
 class RawFile(Protocol):
@@ -104,8 +106,18 @@ class Source(Protocol):
         """Whether the content, where the name does not tell, may be the instrument's."""
         ...
 
-    def open(self, path: Path, spec: InstrumentSpec) -> AbstractContextManager[RawFile]:
-        """Begin to read a file for an instrument. Raises InputError when it is not what its name claims."""
+    def stands_alone(self, path: Path) -> bool:
+        """Whether the beginning of a file that may go on from an earlier one shows that it does not."""
+        ...
+
+    def open(
+        self, path: Path, spec: InstrumentSpec, beside: Sequence[Path] = ()
+    ) -> AbstractContextManager[RawFile]:
+        """Begin to read a file for an instrument; `beside` are all files of the day.
+
+        Raises:
+            InputError: it is not what its name claims.
+        """
         ...
 
 

@@ -52,7 +52,7 @@ class RecordReader:
         """Chunks [n] MBP10_DTYPE, n > 0; a chunk holds while the next is made, not longer."""
         for path, listings in self._listings.items():
             intervals = _intervals(listings)
-            with open_raw(path, self._spec) as file:
+            with open_raw(path, self._spec, list(self._listings)) as file:
                 for records in file.chunks(self._chunk_records):
                     kept = self._usable(np.ascontiguousarray(records), intervals)
                     if len(kept):

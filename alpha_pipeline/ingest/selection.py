@@ -62,10 +62,10 @@ def choose(paths: Sequence[Path], spec: InstrumentSpec, chunk_records: int) -> S
     Raises:
         InputError: a file cannot be read, or lists other instruments only, or repeats what another one tells.
     """
-    surveys = {path: _read_header(path, spec) for path in paths}
+    surveys = {path: _read_header(path, spec, paths) for path in paths}
     symbols = {listing.symbol for survey in surveys.values() for listing in survey.ours}
     if len(symbols) > 1 or not all(survey.all for survey in surveys.values()):
-        surveys = {path: _read_body(path, spec, chunk_records) for path in paths}
+        surveys = {path: _read_body(path, spec, paths, chunk_records) for path in paths}
     for path, survey in surveys.items():
         _refuse_unknown(path, survey, spec)
     _refuse_repeats(surveys)
@@ -90,15 +90,15 @@ def _settle(surveys: Mapping[Path, _Survey]) -> Selection:
     )
 
 
-def _read_header(path: Path, spec: InstrumentSpec) -> _Survey:
-    with open_raw(path, spec) as file:
+def _read_header(path: Path, spec: InstrumentSpec, paths: Sequence[Path]) -> _Survey:
+    with open_raw(path, spec, paths) as file:
         return _survey(file, spec)
 
 
-def _read_body(path: Path, spec: InstrumentSpec, chunk_records: int) -> _Survey:
+def _read_body(path: Path, spec: InstrumentSpec, paths: Sequence[Path], chunk_records: int) -> _Survey:
     activity: dict[str, Activity] = {}
     count = 0
-    with open_raw(path, spec) as file:
+    with open_raw(path, spec, paths) as file:
         for records in file.chunks(chunk_records):
             count += len(records)
             for listing in ours(file.listings, spec):

@@ -7,6 +7,7 @@ layout of MBP10_DTYPE; selection, events, segments, tables and reports are the s
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from contextlib import AbstractContextManager
+from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -23,15 +24,17 @@ SHOWN_FILES = 3
 SOURCES: tuple[Source, ...] = (DbnSource(), DepthLogSource(), LobsterSource())
 
 
-def open_raw(path: Path, spec: InstrumentSpec) -> AbstractContextManager[RawFile]:
-    """Begin to read a raw file with the source that its name belongs to.
+def open_raw(
+    path: Path, spec: InstrumentSpec, beside: Sequence[Path] = ()
+) -> AbstractContextManager[RawFile]:
+    """Begin to read a raw file with the source that its name belongs to; `beside` are all files of its day.
 
     Raises:
         InputError: no source reads such files, or the file is not what its name claims.
     """
     for source in SOURCES:
         if source.recognises(path.name):
-            return source.open(path, spec)
+            return source.open(path, spec, beside)
     raise InputError(
         f"{path} has a name that no source knows, must end like .dbn.zst, or be like btcusdt_20240808.gz: rename or "
         "remove it"
@@ -44,7 +47,8 @@ def discover(raw: RawFolder, spec: InstrumentSpec) -> dict[str, list[Path]]:
     Symbols are compared whole (`InstrumentSpec.matches`), never as parts of a name. Files whose name says
     another schema, hidden files and files of other kinds are passed over. So are files of single orders on a
     day that also has files of books, unless both names tell a symbol and not the same one: the books that a
-    venue made come before those that would be built here, and nothing is read twice.
+    venue made come before those that would be built here, and nothing is read twice. Files of earlier days that a
+    day's files go on from come first among its files: they give no records, and a change of them changes the day.
 
     Args:
         raw: folder, searched with its subfolders.
@@ -75,7 +79,33 @@ def find_days(raw: RawFolder, spec: InstrumentSpec) -> dict[str, list[Path]]:
                 f"{path} spans the days {name.day} to {name.until}, must hold one UTC day: split it with `alpha split`"
             )
         days[name.day][path] = name
-    return {day: _read_once(days[day]) for day in sorted(days)}
+    leads = _leads(raw, days)
+    return {day: [*leads.get(day, ()), *_read_once(days[day])] for day in sorted(days)}
+
+
+def _leads(raw: RawFolder, days: Mapping[str, Mapping[Path, FileName]]) -> dict[str, list[Path]]:
+    """Files of earlier days that a day's files go on from, oldest first, back to one that stands alone."""
+    before: dict[Path, list[Path]] = {}
+    for day, files in days.items():
+        eve = days.get(f"{date.fromisoformat(day) - timedelta(days=1)}", {})
+        for path, name in files.items():
+            if name.goes_on:
+                before[path] = [p for p, n in eve.items() if n.goes_on and n.symbol == name.symbol]
+    asked = [path for path, earlier in before.items() if earlier]
+    alone = raw.peek(asked, "stands alone", _stands_alone)
+    needs = {path: before[path] for path, yes in zip(asked, alone, strict=True) if not yes}
+    leads: dict[str, list[Path]] = {}
+    for day in sorted(days):
+        direct = [lead for path in days[day] for lead in needs.get(path, ())]
+        eve = f"{date.fromisoformat(day) - timedelta(days=1)}"
+        further = leads.get(eve, []) if any(path in needs for path in direct) else []
+        if direct:
+            leads[day] = list(dict.fromkeys([*further, *direct]))
+    return leads
+
+
+def _stands_alone(path: Path) -> bool:
+    return next(source for source in SOURCES if source.recognises(path.name)).stands_alone(path)
 
 
 def _refuse_folders(raw: RawFolder, spec: InstrumentSpec) -> None:

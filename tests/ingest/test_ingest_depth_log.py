@@ -11,7 +11,7 @@ import zstandard
 from alpha_core.errors import ConfigError, InputError
 from alpha_pipeline.config import load
 from alpha_pipeline.ingest import SNAPSHOTS, ingest_day
-from alpha_pipeline.ingest.depth_log import nano
+from alpha_pipeline.ingest.depth_message import nano
 from alpha_pipeline.ingest.events import GOOD, SUSPECT
 from alpha_pipeline.ingest.folder import LocalFolder
 from alpha_pipeline.ingest.source import discover, open_raw
@@ -37,6 +37,7 @@ def trade(price, quantity, maker_buys=False):
         "e": "trade",
         "E": 1_709_733_600_002,
         "T": 1_709_733_600_001,
+        "s": "XYZ",
         "p": price,
         "q": quantity,
         "m": maker_buys,
@@ -51,14 +52,18 @@ def text(messages):
     return "".join(f"{T0 + k} {json.dumps(m)}\n" for k, m in enumerate(messages)).encode()
 
 
+def json_line(message):
+    return f"{T0} {json.dumps(message)}".encode()
+
+
 def write(folder, messages, name="xyz_20240306.gz"):
     path = folder / name
     path.write_bytes(gzip.compress(text(messages)))
     return path
 
 
-def read(path, spec=SPEC, chunk_records=100):
-    with open_raw(path, spec) as file:
+def read(path, spec=SPEC, chunk_records=100, leads=()):
+    with open_raw(path, spec, [*leads, path]) as file:
         parts = list(file.chunks(chunk_records))
     return (np.concatenate(parts) if parts else np.empty(0, [("flags", "u1")])), file
 
@@ -134,16 +139,83 @@ def test_differences_below_the_ten_levels_give_no_row(tmp_path):
     assert file.counts == {"updates_below_the_levels_shown": 1}
 
 
-def test_log_without_snapshot_goes_on_from_the_one_before_when_its_ids_connect(tmp_path):
-    write(tmp_path, [START, depth(101, 105, [["100.00", "2.000"]])], "xyz_20240305.gz")
-    rows, file = read(write(tmp_path, [depth(106, 107, [["100.00", "3.000"]])]))
-    assert touch(rows[0])[:2] == (100_000_000_000, 3000)
-    assert file.counts["continued_from_the_log_before"] == 1
-    rows, file = read(write(tmp_path, [depth(109, 110, [["100.00", "3.000"]]), trade("100.00", "1")]))
-    assert len(rows) == 0
-    assert file.counts == {"updates_before_a_snapshot": 1}
-    assert file.skipped_by_type == {"depth": 1, "trade": 1}
-    assert ingest_day([file.path], SPEC, tmp_path / "day").status == "empty"
+def test_log_without_snapshot_goes_on_from_those_before(tmp_path):
+    """The earlier logs are files of the day: a change of them makes it stale, and they give no records of their own."""
+    first = write(tmp_path, [START, depth(101, 105, [["100.00", "2.000"]])], "xyz_20240305.gz")
+    second = write(tmp_path, [depth(106, 107, [["100.00", "3.000"]])])
+    third = write(tmp_path, [depth(108, 108, [["99.99", "6.000"]]), trade("100.00", "1")], "xyz_20240307.gz")
+    write(tmp_path, [START, depth(101, 101, [["99.99", "1.000"]])], "xyz_20240308.gz")
+    days = discover(LocalFolder(tmp_path), SPEC)
+    assert [len(days[f"2024-03-0{day}"]) for day in (5, 6, 7, 8)] == [1, 2, 3, 1]
+    assert days["2024-03-07"] == [first, second, third]
+    report = ingest_day(days["2024-03-07"], SPEC, tmp_path / "day")
+    (table,) = read_slices(tmp_path / "day" / SNAPSHOTS)
+    assert (table["bid_sz_00"].to_list(), table["bid_sz_01"].to_list()) == ([3000, 3000], [6000, 6000])
+    assert table["book_state"].to_list() == [GOOD, GOOD]
+    assert [source.records for source in report.sources] == [0, 0, 2]
+    assert report.sources[2].counts["continued_from_earlier_logs"] == 2
+
+
+def test_log_that_does_not_connect_to_the_one_before_is_out_of_sync(tmp_path):
+    lead = write(tmp_path, [START], "xyz_20240305.gz")
+    rows, file = read(write(tmp_path, [depth(109, 110, [["100.00", "3.000"]])]), leads=[lead])
+    assert [bool(flags & 4) for flags in rows["flags"]] == [True]
+    assert file.counts["holes_in_the_ids"] == 1
+
+
+def test_log_without_any_snapshot_tells_its_trades_and_no_book_to_believe(tmp_path):
+    late = [["100.00", "3.000"]], [["100.01", "4.000"]]
+    messages = [depth(109, 110, *late), trade("100.00", "1"), snapshot(110, *late), depth(111, 111, *late)]
+    with_filler = [*messages[:2], *[depth(109, 110)] * 1000, *messages[2:]]
+    rows, file = read(write(tmp_path, with_filler))
+    assert [(row["action"], bool(row["flags"] & 4)) for row in rows] == [
+        (b"M", True),
+        (b"T", True),
+        (b"M", False),
+    ]
+    assert file.counts == {"updates_known_already": 1001}, "and the one that the snapshot repeats"
+    day = ingest_day([file.path], SPEC, tmp_path / "day")
+    assert (day.trades, day.suspect) == (1, 2)
+
+
+def test_book_sync_a_snapshot_older_than_a_synced_book_changes_nothing(tmp_path):
+    """A recorder that asks for a snapshot every hour: its answer is older than the differences that overtook it."""
+    messages = [
+        START,
+        depth(101, 110, [["100.00", "0.852"]]),
+        snapshot(105, [["99.00", "1.000"]], [["100.01", "2.000"]]),
+        depth(111, 112, [["100.00", "0.912"]]),
+    ]
+    rows, file = read(write(tmp_path, messages))
+    assert [touch(row)[1] for row in rows] == [852, 912]
+    assert not (rows["flags"] & 4).any()
+    assert file.counts == {"snapshots_known_already": 1}
+
+
+def test_book_sync_differences_behind_a_hole_come_after_the_snapshot_that_mends_it(tmp_path):
+    messages = [
+        START,
+        depth(105, 106, [["100.00", "6.000"]]),
+        depth(107, 108, [["99.99", "7.000"]]),
+        snapshot(106, [["100.00", "5.000"], ["99.99", "5.000"]], [["100.01", "1.000"]]),
+        depth(109, 109, [["99.98", "9.000"]]),
+    ]
+    rows, file = read(write(tmp_path, messages))
+    assert [bool(row["flags"] & 4) for row in rows] == [True, True, False]
+    assert rows[-1]["levels"]["bid_sz"][:3].tolist() == [5000, 7000, 9000]
+    assert file.counts == {"holes_in_the_ids": 1, "updates_known_already": 1}
+
+
+def test_other_symbols_other_days_and_trades_of_nothing_are_counted(tmp_path):
+    stranger = depth(101, 101, [["1.00", "1.000"]])
+    stranger["stream"] = "abc@depth"
+    tickers = [{"stream": f"xyz@kind{k}", "data": {}} for k in range(40)]
+    messages = [START, stranger, trade("100.00", "0"), *tickers, trade("100.00", "1")]
+    rows, file = read(write(tmp_path, messages, "xyz_20240305.gz"))
+    assert len(rows) == 1
+    assert file.counts == {"trades_without_size": 1, "rows_of_other_days": 1}
+    assert len(file.skipped_by_type) <= 33 and file.skipped_by_type.total() == len(messages) - 1
+    assert (file.skipped_by_type["other_symbol"], file.skipped_by_type["other"]) == (1, 11)
 
 
 @pytest.mark.parametrize("chunk_records", [1, 2, 7])
@@ -171,18 +243,22 @@ def test_price_scale_decimals_become_integers_exactly(decimal, expected):
     assert nano(decimal) == expected
 
 
-@pytest.mark.parametrize("decimal", ["", ".", "1e5", "nan", "1.0000000001", "1.2.3", "0x1", "１.5x"])
+@pytest.mark.parametrize(
+    "decimal", ["", ".", "1e5", "nan", "1.0000000001", "1.2.3", "0x1", "１.5", 1.5, None, "--1"]
+)
 def test_price_scale_other_texts_are_no_prices(decimal):
     with pytest.raises(ValueError):
         nano(decimal)
 
 
 def test_line_that_is_no_message_is_named_also_when_the_log_of_the_day_before_is_there(tmp_path):
-    write(tmp_path, [START], name="xyz_20240305.gz")
+    lead = write(tmp_path, [START], name="xyz_20240305.gz")
     path = tmp_path / "xyz_20240306.json"
-    path.write_bytes(b'1709733600000000 {"stream": "x@depth", "data": {}}\n')
-    with pytest.raises(InputError, match="has in line 1 no message of a depth or trade stream"):
-        read(path)
+    path.write_bytes(b'1709733600000000 {"stream": "xyz@depth", "data": {}}\n')
+    with pytest.raises(
+        InputError, match=r"has in line 1 no message of a depth or trade stream \(no field 'U'\)"
+    ):
+        read(path, leads=[lead])
 
 
 def test_sizes_between_lots_are_rounded_never_to_nothing_and_counted(tmp_path):
@@ -191,7 +267,7 @@ def test_sizes_between_lots_are_rounded_never_to_nothing_and_counted(tmp_path):
     )
     assert (touch(rows[0])[1], touch(rows[0])[3]) == (1, 1235)
     assert file.counts["sizes_between_lots"] == 2
-    with pytest.raises(InputError, match=r"line 2 .*\(a size of \d+ lots, must be in \[0, 4294967295\]"):
+    with pytest.raises(InputError, match=r"line 2 .*\(size 99999999 is not in \[0, 4294967295\] lots"):
         read(write(tmp_path, [START, depth(101, 101, [["100.00", "99999999"]])]))
 
 
@@ -203,11 +279,18 @@ def test_sizes_between_lots_are_rounded_never_to_nothing_and_counted(tmp_path):
         b'1709733600000000 {"stream": 3}',
         b"1709733600000000 [1]",
         b"\xff\xfe {}",
+        b"1709733600000 {}",
+        b"1_709_733_600_000_000 {}",
         b"1709733600000000 " + b"[" * 100_000,
-        b'1709733600000000 {"stream": "x@depth", "data": {"U": 101, "u": 101, "E": 1, "b": [[1, 2.5]], "a": []}}',
-        b'1709733600000000 {"stream": "x@depth", "data": {"U": 1e999, "u": 101, "E": 1, "b": [], "a": []}}',
+        b'1709733600000000 {"stream": "xyz@depth", "data": {"U": 1e999, "u": 101, "E": 1, "b": [], "a": []}}',
+        json_line(depth(101, 101, [[100.0, "1.000"]])),
+        json_line(depth(101, 101, [["-1.00", "1.000"]])),
+        json_line(depth(101, 101, [["100.00", "-0.0001"]])),
+        json_line(depth(103, 101)),
+        json_line(depth(101.5, 103)),
+        json_line(trade("100.00", "1", "yes")),
     ],
-    ids=range(8),
+    ids=range(15),
 )
 def test_line_that_is_no_message_is_named(tmp_path, line):
     path = tmp_path / "xyz_20240306.json"
@@ -277,7 +360,10 @@ def test_real_logs_give_the_derived_days(real_data, key):
     """
     instrument, log = key
     derived, rows_here, rows_there = REAL[key]
-    rows, file = read(real_data / "depth-logs" / log, load(instrument, Workspace.locate()).instrument)
+    leads = [real_data / "depth-logs" / "btcusdt_20240808.gz"] if log == "btcusdt_20240809.gz" else []
+    rows, file = read(
+        real_data / "depth-logs" / log, load(instrument, Workspace.locate()).instrument, leads=leads
+    )
     official = databento.DBNStore.from_file(
         real_data / "mbp10-derived" / f"{derived}.mbp-10.dbn.zst"
     ).to_ndarray()
@@ -293,11 +379,50 @@ def test_real_logs_give_the_derived_days(real_data, key):
     assert file.counts.get("holes_in_the_ids", 0) == 0
 
 
+def derived_rows(real_data, *days):
+    folder = real_data / "mbp10-derived"
+    stores = (databento.DBNStore.from_file(folder / f"NEXOUSDT-{day}.mbp-10.dbn.zst") for day in days)
+    return np.concatenate([store.to_ndarray() for store in stores])
+
+
+def books(rows, column):
+    """[n, 60] int64: ten levels of each row."""
+    names = ("bid_px", "ask_px", "bid_sz", "ask_sz", "bid_ct", "ask_ct")
+    return np.stack([column(rows, name, k).astype(np.int64) for k in range(10) for name in names], axis=1)
+
+
 @pytest.mark.real_data
-def test_real_log_without_its_predecessor_says_nothing_it_does_not_know(real_data):
-    """The log named 2024-07-25 goes on from one that is not there."""
+def test_real_log_without_its_predecessor_reaches_the_derived_days_record_by_record(real_data):
+    """The log is named by its recorder's local date, eight hours ahead of UTC, and goes on from one that is absent.
+
+    So it holds the last eight hours of the derived 24th and all of the derived 25th. Its book begins empty, and is
+    marked as not to be believed. The differences from the derived rows, all explained:
+        * flags: the mark, in every row;
+        * fourteen more rows within the first minutes: a level that is among the ten only while better ones are unknown;
+        * books of the first 1500 rows, until each level among the ten has been told once; none later.
+    """
     rows, file = read(
         real_data / "depth-logs" / "nexousdt_20240725.dat.gz", load("nexousdt", Workspace.locate()).instrument
     )
-    assert len(rows) == 0
-    assert file.counts["updates_before_a_snapshot"] == 30_848
+    official = derived_rows(real_data, "2024-07-24", "2024-07-25")
+    official = official[official["ts_recv"] >= rows["ts_recv"][0]]
+    assert (len(rows), len(official)) == (29_212, 29_198)
+    assert (file.counts["rows_of_other_days"], file.counts.get("holes_in_the_ids", 0)) == (21_336, 0)
+    np.testing.assert_array_equal(rows["flags"], 0x80 | 0x10 | 0x04)
+    # a row is known by its time, action and number of trades so far
+    keys = [
+        list(zip(part["ts_recv"], part["action"], np.cumsum(part["action"] == b"T"), strict=True))
+        for part in (rows, official)
+    ]
+    known = set(keys[1])
+    assert len(known) == len(official)
+    kept = np.array([key in known for key in keys[0]])
+    assert np.flatnonzero(~kept).max() < 1500
+    rows = rows[kept]
+    for name in ("ts_recv", "ts_event", "action", "side", "price", "size", "ts_in_delta", "depth"):
+        np.testing.assert_array_equal(rows[name], official[name], err_msg=name)
+    mine = books(rows, lambda part, name, k: part["levels"][name][:, k])
+    theirs = books(official, lambda part, name, k: part[f"{name}_{k:02d}"])
+    np.testing.assert_array_equal(mine[1500:], theirs[1500:])
+    midnight = 1_721_865_600 * 10**9
+    assert np.count_nonzero(rows["ts_recv"] >= midnight) == 7876, "the derived 25th, equal in every row"
