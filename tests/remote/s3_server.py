@@ -30,8 +30,9 @@ def s3_server(folder: Path) -> Iterator[dict[str, str]]:
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{ports[2 * PARTS.index('s3')]}",
     }
     with (folder / "server.log").open("w") as log:
+        environment = os.environ | found | {"TMPDIR": str(folder)}  # it keeps logs of its own there
         server = subprocess.Popen(
-            [*command, "-ip.bind=127.0.0.1"], stdout=log, stderr=log, cwd=folder, env=os.environ | found
+            [*command, "-ip.bind=127.0.0.1"], stdout=log, stderr=log, cwd=folder, env=environment
         )
     try:
         _wait(server, found, folder / "server.log")
