@@ -5,51 +5,53 @@ York with up to nine decimals; levels that do not exist have the dummy prices +-
 1 new, 2 partly cancelled, 3 deleted, 4 visible execution, 5 hidden execution, 6 cross trade, 7 trading halt (price -1),
 quoting resumed (0) or trading resumed (1). The direction of an execution is that of the resting order.
 
-Every message gives a record with the book after it (action A, C or M, flag LAST); an execution is preceded by a trade
-record with the book before it, in the same event, the aggressor being the other side. A halt begins with a clear
-record, and until trading resumes every record is marked MAYBE_BAD_BOOK. Order counts are not published: 0.
+A message gives a record with the book after it (action A, C or M, flag LAST). An execution gives a trade record with
+the book before it, the aggressor being the other side, none for a cross; where it changed the book, the change follows
+as a record of the same event. A halt begins with a clear record, and until trading resumes every record is marked
+MAYBE_BAD_BOOK. Order counts are not published: 0.
 
 Both files are files of the day, so that a change of either is seen; the records come with that of the messages.
 """
 
 import re
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import NoReturn
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from alpha_core.errors import InputError
-from alpha_core.shapes import LEVELS
-from alpha_pipeline.ingest.lines import Lines
+from alpha_pipeline.ingest.lines import LineBlocks
+from alpha_pipeline.ingest.lobster_rows import (
+    FIELDS,
+    HALT,
+    INSTRUMENT_ID,
+    Messages,
+    RowMaker,
+    books_of,
+    levels_of,
+    messages_of,
+    wrong_books,
+    wrong_messages,
+)
 from alpha_pipeline.ingest.raw import FileName
-from alpha_pipeline.ingest.records import LENGTH_UNIT, MBP10_DTYPE, RTYPE_MBP10, UNDEF_PRICE, Flag
 from alpha_pipeline.ingest.symbology import Listing
 from alpha_pipeline.instrument import InstrumentSpec
 
 NEW_YORK = ZoneInfo("America/New_York")
-INSTRUMENT_ID = 1
 NEVER = 2**64 - 1
-PRICE_NANOS = 100_000
-DUMMY_PRICE = 9_999_999_999
-NEW, PARTIAL, DELETE, VISIBLE, HIDDEN, CROSS, HALT = range(1, 8)
-ACTIONS = {NEW: b"A", PARTIAL: b"M", DELETE: b"C", VISIBLE: b"M", HIDDEN: b"N", CROSS: b"N", HALT: b"N"}
-
-
-TRADES = (VISIBLE, HIDDEN, CROSS)
-HALTED, RESUMED = -1, 1
 BOOK = "_orderbook_"
 MESSAGE = "_message_"
+BATCH_LINES = 1 << 14
+"""Messages read at a time: what bounds the memory."""
 
-
-def nanoseconds(text: str) -> int:
-    """Seconds with up to nine decimals as whole nanoseconds. Raises ValueError for anything else."""
-    whole, _, fraction = text.partition(".")
-    if not whole.isdecimal() or len(fraction) > 9 or not (fraction or "0").isdecimal():
-        raise ValueError(f"{text!r} is no time in seconds")
-    return int(whole) * 10**9 + int(fraction.ljust(9, "0"))
+MOST_LEVELS = 1000
+SHOWN = 80
+"""Characters of a wrong line that an error shows."""
 
 
 class LobsterFile:
@@ -59,27 +61,28 @@ class LobsterFile:
     """
 
     version = 1
-    schema = "lobster"
 
     def __init__(self, path: Path) -> None:
         match = LobsterSource.NAME.fullmatch(path.name)
         assert match is not None, "the source recognised the name"
         self.path = path
+        self.schema = f"lobster-{match['levels']}"  # files of several depths repeat one another
         self.records_read = 0
         self.trailing_bytes = 0
         self.truncated = False
         self.skipped_by_type: Counter[str] = Counter()
-        self.counts: Mapping[str, int] = Counter()
+        self.counts: Counter[str] = Counter()
         self._symbol = match["ticker"]
+        self._levels = int(match["levels"])
         midnight = datetime.strptime(match["date"], "%Y-%m-%d").replace(tzinfo=NEW_YORK)
-        self._midnight_ns = int(midnight.timestamp()) * 10**9
-        self._halted = False
-        self._book = _empty_levels()
+        self._maker = RowMaker(int(midnight.timestamp()) * 10**9)
         other = path.with_name(_other(path.name))
         if not other.is_file():
             raise InputError(f"{path} has no {other.name} beside it: put the pair into one folder")
         self._is_book = BOOK in path.name
-        self._messages, self._books = Lines(path), Lines(other)
+        if not 0 < self._levels <= MOST_LEVELS:
+            raise InputError(f"{path} has {self._levels} levels by its name, must have 1 to {MOST_LEVELS}")
+        self._messages, self._books = LineBlocks(path), LineBlocks(other)
 
     def __enter__(self) -> "LobsterFile":
         return self
@@ -108,101 +111,73 @@ class LobsterFile:
         """
         if self._is_book:
             return
-        rows: list[np.ndarray] = []
-        books = iter(self._books)
-        for number, message in self._messages:
-            _, book = next(books, (0, None))
-            if book is None:
-                self.truncated = True
-                break
-            rows += self._event(number, message, book)
-            if len(rows) >= chunk_records:
-                yield np.concatenate(rows)
-                rows = []
-        if rows:
-            yield np.concatenate(rows)
-        self.truncated |= self._messages.truncated or self._books.truncated or next(books, None) is not None
+        while count := min(self._messages.held(), self._books.held(), BATCH_LINES):
+            rows = self._rows(self._messages.take(count), self._books.take(count))
+            self.records_read += len(rows)
+            for start in range(0, len(rows), chunk_records):
+                yield rows[start : start + chunk_records]
+        unequal = self._messages.held() > 0 or self._books.held() > 0
+        self.truncated = unequal or self._messages.truncated or self._books.truncated
         self.trailing_bytes = self._messages.trailing_bytes
 
-    def _event(self, number: int, message: bytes, book: bytes) -> list[np.ndarray]:
+    def _rows(self, messages: bytes, books: bytes) -> np.ndarray:
         try:
-            time, kind, _, size, price, direction = message.decode("ascii").split(",")[:6]
-            levels = _levels(book)
-            rows = self._records(nanoseconds(time), int(kind), int(size), int(price), int(direction), levels)
-        except (ValueError, KeyError, OverflowError) as error:
-            raise InputError(
-                f"{self.path} and its book have in line {number} no message and book ({error}): fetch the pair again"
-            ) from error
-        self.records_read += len(rows)
-        self._book = levels
-        return rows
+            found, levels = self._parsed(messages, books)
+        except ValueError as error:  # Arrow's errors are such
+            self._refuse_line(messages, books, error)
+        self._count_halts(found)
+        return self._maker.rows(found, levels)
 
-    def _records(
-        self, time: int, kind: int, size: int, price: int, direction: int, levels: np.ndarray
-    ) -> list[np.ndarray]:
-        ts, rows = self._midnight_ns + time, []
-        began = kind == HALT and price == HALTED and not self._halted
-        if kind == HALT:
-            self._halted = price != RESUMED
-            assert isinstance(self.counts, Counter)
-            self.counts[f"halt messages {price}"] += 1
-        if kind in TRADES:
-            rows.append(self._record(ts, b"T", direction, price, size, self._book))
-            rows[-1]["flags"] &= ~np.uint8(Flag.LAST)
-        if began:
-            return [self._record(ts, b"R", 0, None, 0, _empty_levels())]
-        shown = None if kind == HALT else price
-        rows.append(self._record(ts, ACTIONS[kind], direction, shown, 0 if kind == HALT else size, levels))
-        return rows
+    def _parsed(self, messages: bytes, books: bytes) -> tuple[Messages, np.ndarray]:
+        attributed = messages.partition(b"\n")[0].count(b",") == len(FIELDS)
+        columns = len(FIELDS) + attributed
+        found, rows = messages_of(messages, columns), books_of(books, self._levels)
+        if wrong_messages(found).any():
+            raise ValueError("no message has such values")
+        if wrong_books(rows).any():
+            raise ValueError("no book has such levels")
+        return found, levels_of(rows)
 
-    def _record(
-        self, ts: int, action: bytes, direction: int, price: int | None, size: int, levels: np.ndarray
-    ) -> np.ndarray:
-        """One record; `direction` is 1 for a resting buy order, whose execution a seller caused, -1 for the other."""
-        row = np.zeros(1, MBP10_DTYPE)
-        row["length"], row["rtype"] = MBP10_DTYPE.itemsize // LENGTH_UNIT, RTYPE_MBP10
-        row["instrument_id"], row["ts_event"], row["ts_recv"] = INSTRUMENT_ID, ts, ts
-        row["price"] = UNDEF_PRICE if price is None else price * PRICE_NANOS
-        row["action"], row["size"] = action, size
-        resting = {1: b"B", -1: b"A"}.get(direction, b"N")
-        taking = {1: b"A", -1: b"B"}.get(direction, b"N")
-        row["side"] = taking if action == b"T" else resting
-        row["flags"] = Flag.LAST | (Flag.MAYBE_BAD_BOOK if self._halted else 0)
-        row["sequence"] = (self.records_read + 1) % 2**32
-        row["levels"] = levels
-        return row
+    def _refuse_line(self, messages: bytes, books: bytes, error: ValueError) -> NoReturn:
+        """Name the first line that cannot be read: the one that ends the shortest part which cannot."""
+        pairs = messages.split(b"\n"), books.split(b"\n")
+        first = bisect_left(
+            range(1, len(pairs[0]) - 1), 1, key=lambda count: self._fails(messages, books, count)
+        )
+        shown = " with ".join(repr(lines[first][:SHOWN]) for lines in pairs)
+        raise InputError(
+            f"{self.path} and its book have in line {self._maker.told + first + 1} no message and book "
+            f"({error}: {shown}): fetch the pair again"
+        ) from error
+
+    def _fails(self, messages: bytes, books: bytes, count: int) -> bool:
+        try:
+            self._parsed(_head(messages, count), _head(books, count))
+        except ValueError:
+            return True
+        return False
+
+    def _count_halts(self, found: Messages) -> None:
+        prices, counts = np.unique(found.price[found.kind == HALT], return_counts=True)
+        self.counts.update({f"halt messages {p}": int(n) for p, n in zip(prices, counts, strict=True)})
+
+
+def _head(block: bytes, count: int) -> bytes:
+    """The first lines of a block."""
+    return b"".join(line + b"\n" for line in block.split(b"\n")[:count])
 
 
 def _other(name: str) -> str:
     return name.replace(BOOK, MESSAGE) if BOOK in name else name.replace(MESSAGE, BOOK)
 
 
-def _empty_levels() -> np.ndarray:
-    levels = np.zeros(LEVELS, MBP10_DTYPE["levels"].base)
-    levels["bid_px"] = levels["ask_px"] = UNDEF_PRICE
-    return levels
-
-
-def _levels(line: bytes) -> np.ndarray:
-    """Ten levels of a book row: ask price, ask size, bid price, bid size, level by level; deeper ones are cut."""
-    numbers = [int(part) for part in line.decode("ascii").split(",")]
-    if len(numbers) % 4 or not numbers:
-        raise ValueError(f"a book of {len(numbers)} numbers, must be a multiple of 4")
-    levels = _empty_levels()
-    for k in range(min(LEVELS, len(numbers) // 4)):
-        ask, ask_size, bid, bid_size = numbers[4 * k : 4 * k + 4]
-        if abs(ask) != DUMMY_PRICE:
-            levels["ask_px"][k], levels["ask_sz"][k] = ask * PRICE_NANOS, ask_size
-        if abs(bid) != DUMMY_PRICE:
-            levels["bid_px"][k], levels["bid_sz"][k] = bid * PRICE_NANOS, bid_size
-    return levels
-
-
 class LobsterSource:
     """Pairs named `<TICKER>_<yyyy-mm-dd>_<start>_<end>_message_<levels>.csv[.gz|.zst]` and `..._orderbook_...`."""
 
     NAME = re.compile(
-        r"(?P<ticker>[A-Z][A-Z.]*)_(?P<date>\d{4}-\d{2}-\d{2})_\d+_\d+_(?:message|orderbook)_\d+\.csv(?:\.gz|\.zst)?"
+        r"(?P<ticker>[A-Z][A-Z.]*)_(?P<date>\d{4}-\d{2}-\d{2})_\d+_\d+_(?:message|orderbook)_(?P<levels>\d{1,9})"
+        r"\.csv(?:\.gz|\.zst)?",
+        re.ASCII,
     )
 
     def recognises(self, name: str) -> bool:

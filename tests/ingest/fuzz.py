@@ -120,7 +120,7 @@ def corpus(cache: bytes) -> dict[str, list[bytes]]:
 def lobster_pair() -> tuple[bytes, bytes]:
     """A few messages of every type, and the books after them."""
     messages = [
-        f"{34200 + k}.{k},{1 + k % 7},{k},5,{50_000_000 + 2500 * (k % 3)},{1 - 2 * (k % 2)}"
+        f"{34200 + k}.{k},{1 + k % 6},{k},5,{50_000_000 + 2500 * (k % 3)},{1 - 2 * (k % 2)}"
         for k in range(12)
     ]
     messages += [f"{34220 + k}.5,7,0,0,{price},-1" for k, price in enumerate((-1, 0, 1))]
