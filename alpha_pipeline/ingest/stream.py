@@ -95,13 +95,19 @@ class ByteStream:
         import zstandard
 
         scratch = memoryview(bytearray(RECOVERY_STEP))
-        with self.path.open("rb") as file:
-            reader = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
-            while skip and (count := reader.readinto(scratch[: min(skip, RECOVERY_STEP)])):
-                skip -= count
-            done = 0
-            while done < len(target) and (count := reader.readinto(target[done:])):
-                done += count
+        done = 0
+        try:
+            with self.path.open("rb") as file:
+                reader = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+                while skip and (count := reader.readinto(scratch[: min(skip, RECOVERY_STEP)])):
+                    skip -= count
+                while done < len(target) and (count := reader.readinto(target[done:])):
+                    done += count
+        except zstandard.ZstdError as error:  # a second decoder's window, too, takes memory
+            raise InputError(
+                f"{self.path} is cut near byte {self._file.tell()} and what lies before cannot be recovered: {error}; "
+                "fetch the file again"
+            ) from error
         return done
 
     def _judge(self, error: OSError) -> None:

@@ -140,3 +140,36 @@ def test_well_compressed_honest_file_is_no_bomb(tmp_path):
         while stream.fill(target):
             pass
     assert stream.offset / path.stat().st_size < MAX_RATIO / 5
+
+
+SHORT_OF_MEMORY = """
+import resource, sys
+from pathlib import Path
+import zstandard
+from alpha_core.errors import InputError
+from alpha_pipeline.ingest.stream import ByteStream
+
+path = Path(sys.argv[1])
+target = memoryview(bytearray(1 << 16))
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+told = set()
+for more in range(4, 420, 8):
+    resource.setrlimit(resource.RLIMIT_AS, (used + (more << 20), resource.RLIM_INFINITY))
+    try:
+        with ByteStream(path) as stream:
+            stream.fill(target)
+        told.add("cut")
+    except InputError as error:
+        told.add(str(error)[:str(error).find(" near byte")].rpartition(" ")[2])
+print(*sorted(told))
+"""
+
+
+def test_cut_frame_with_a_large_window_is_one_sentence_also_where_memory_is_short(tmp_path):
+    """52 mutated bytes asked for a window of 128 MiB, twice: once to find the cut, once to recover what precedes it."""
+    path = tmp_path / "window.zst"
+    path.write_bytes(b"\x28\xb5\x2f\xfd\x00" + bytes([17 << 3]) + b"\x00\x10")
+    done = subprocess.run(
+        [sys.executable, "-c", SHORT_OF_MEMORY, str(path)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["cut", "damaged"]), done.stderr
