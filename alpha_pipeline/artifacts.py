@@ -6,11 +6,15 @@
 Replacing `current.json` is the only moment of publication. A process killed before it leaves the old artifact in
 force, and an attempt folder that nothing points at; a publication removes such leftovers a day later. The attempt
 that was in force before stays until the next publication, for readers that still hold it open by name.
+
+Whoever writes into a partition holds its lock. So what lies there unpublished while nobody holds it is a leftover.
 """
 
 import contextlib
+import errno
 import json
 import os
+import re
 import secrets
 import shutil
 import time
@@ -20,14 +24,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alpha_core.errors import DataError
+from filelock import FileLock, Timeout
+
+from alpha_core.errors import AlphaError, DataError
 from alpha_pipeline.provenance import Stamp, digest_tree
 
 WHOLE = "all"
 """Partition of a stage that is not divided by day."""
 
 _POINTER = "current.json"
+_POINTER_KEYS = {"attempt", "stamp", "digest", "status", "info"}
+_ATTEMPT = re.compile(r"attempt-[0-9a-f]{12}")
 _LEFTOVER_SECONDS = 24 * 3600
+_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
+
+MISSING, DAMAGED = "missing", "damaged"
+"""Standings of a partition beside the stored statuses, see `ArtifactStore.status`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +54,7 @@ class Artifact:
         digest: content digest of the folder.
         status: `ok`, or a word that tells consumers why to leave it out (`empty`, `rejected`).
         info: free facts such as time and run identity.
+        damage: what was found wrong with its files since, None as long as nothing was.
     """
 
     stage: str
@@ -51,6 +64,7 @@ class Artifact:
     digest: str
     status: str
     info: dict[str, Any]
+    damage: str | None = None
 
     @property
     def result(self) -> dict[str, Any]:
@@ -65,14 +79,18 @@ class ArtifactStore:
         self.root = root
 
     def find(self, stage: str, partition: str = WHOLE) -> Artifact | None:
-        """The artifact in force, None when the partition was never published."""
+        """The artifact in force, None when the partition was never published.
+
+        Raises:
+            DataError: its pointer is not readable, or names a folder that is not there.
+        """
         pointer = self.root / stage / partition / _POINTER
         raw = _read_pointer(pointer)
         if raw is None:
             return None
         path = pointer.parent / raw["attempt"]
         if not path.is_dir():
-            return None
+            raise DataError(f"{pointer} names {path.name}, which is gone: build {stage} again")
         return Artifact(
             stage=stage,
             partition=partition,
@@ -81,7 +99,18 @@ class ArtifactStore:
             digest=raw["digest"],
             status=raw["status"],
             info=raw["info"],
+            damage=raw.get("damage"),
         )
+
+    def status(self, stage: str, partition: str = WHOLE) -> str:
+        """The stored status of a partition, MISSING when it was never published, DAMAGED when it cannot be used."""
+        try:
+            found = self.find(stage, partition)
+        except DataError:
+            return DAMAGED
+        if found is None:
+            return MISSING
+        return found.status if found.damage is None else DAMAGED
 
     def get(self, stage: str, partition: str = WHOLE) -> Artifact:
         """The artifact in force. Raises DataError naming the stage to materialize when there is none."""
@@ -119,7 +148,7 @@ class ArtifactStore:
         """
         _flush(folder)
         parent = folder.parent
-        before = _read_pointer(parent / _POINTER) or {}
+        before = _pointer_if_readable(parent / _POINTER)
         pointer = {
             "attempt": folder.name,
             "previous": before.get("attempt"),
@@ -132,28 +161,75 @@ class ArtifactStore:
         _forget_old(parent, pointer, superseded=before.get("previous"))
         return self.get(parent.parent.name, parent.name)
 
-    def withdraw(self, stage: str, partition: str = WHOLE) -> None:
-        """Take an artifact out of force, as if it had never been published; its files stay until collected."""
-        (self.root / stage / partition / _POINTER).unlink(missing_ok=True)
+    @contextmanager
+    def locked(self, stage: str, partition: str = WHOLE, wait_s: float = -1) -> Iterator[None]:
+        """Excludes other writers of a partition, in this process or another.
+
+        Raises:
+            Timeout: somebody else holds it for longer than `wait_s` seconds; a negative number waits for ever.
+        """
+        lock = self.root / stage / f".{partition}.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock, timeout=wait_s):
+            yield
+
+    def note_damage(self, artifact: Artifact, damage: str) -> bool:
+        """Enter what was found wrong with an artifact's files, unless another one is in force by now.
+
+        Returns:
+            Whether it was entered.
+        """
+        with self.locked(artifact.stage, artifact.partition):
+            pointer = artifact.path.parent / _POINTER
+            raw = _read_pointer(pointer)
+            if raw is None or raw["attempt"] != artifact.path.name:
+                return False
+            write_atomically(pointer, json.dumps(raw | {"damage": damage}, indent=1).encode())
+            return True
 
     def leftovers(self, min_age_s: float) -> list[Path]:
-        """Attempt folders that no pointer names as in force and that nobody wrote to for that many seconds."""
+        """What killed and superseded attempts left in partitions that nobody works on.
+
+        Args:
+            min_age_s: seconds since its last write, or since it was superseded, below which nothing counts.
+        """
         found = []
-        for folder in sorted(self.root.glob("*/*/attempt-*")):
-            pointer = _read_pointer(folder.parent / _POINTER) or {}
-            young = time.time() - _last_write(folder) < min_age_s
-            if folder.name != pointer.get("attempt") and not young:
-                found.append(folder)
-        return found
+        for partition in sorted(path for path in self.root.glob("*/*") if path.is_dir()):
+            with contextlib.suppress(Timeout), self.locked(partition.parent.name, partition.name, wait_s=0):
+                found += _leftovers_of(partition, min_age_s)
+        temporary = (path for path in self.root.glob(".*.tmp") if path.is_file())
+        return found + sorted(path for path in temporary if _age(path) >= min_age_s)
+
+
+def _leftovers_of(partition: Path, min_age_s: float) -> list[Path]:
+    """Attempts out of force and temporary files of a partition whose lock is held. None where no pointer tells."""
+    pointer = partition / _POINTER
+    try:
+        raw = _read_pointer(pointer) or {}
+    except DataError:
+        return []
+    replaced_s = _age(pointer) if raw else 0.0
+    ages = {
+        folder: min(_age(folder), replaced_s) if folder.name == raw.get("previous") else _age(folder)
+        for folder in partition.glob("attempt-*")
+        if folder.name != raw.get("attempt")
+    }
+    ages |= {path: _age(path) for path in partition.glob(".*.tmp")}
+    return sorted(path for path, age in ages.items() if age >= min_age_s)
+
+
+def _age(path: Path) -> float:
+    """Seconds since a file, or a folder and all in it, was last written."""
+    return time.time() - _last_write(path)
 
 
 def _last_write(folder: Path) -> float:
-    """When a folder or anything in it was last written, in seconds since 1970."""
-    times = [folder.stat().st_mtime]
-    for path in folder.rglob("*"):
+    """When a folder or anything in it was last written, in seconds since 1970; now, when it is just going."""
+    times = []
+    for path in (folder, *folder.rglob("*")):
         with contextlib.suppress(FileNotFoundError):
             times.append(path.stat().st_mtime)
-    return max(times)
+    return max(times, default=time.time())
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -179,13 +255,45 @@ def publish_file(whole: Path, target: Path) -> None:
     _fsync_folder(target.parent)
 
 
+@contextmanager
+def refusals_told(folder: Path) -> Iterator[None]:
+    """Make one sentence of a disk that is full, or a folder that may not be written.
+
+    Raises:
+        AlphaError: the system refused to write, below `folder` as far as is known.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _REFUSALS:
+            raise
+        raise AlphaError(
+            f"{error.filename or folder} cannot be written ({os.strerror(error.errno)}): free space or mend the "
+            "folder's rights, then run again"
+        ) from error
+
+
 def _read_pointer(pointer: Path) -> dict[str, Any] | None:
     try:
-        return json.loads(pointer.read_text())
+        raw = json.loads(pointer.read_bytes())
+        missing = _POINTER_KEYS - raw.keys()
+        names = [name for name in (raw.get("attempt"), raw.get("previous")) if name is not None]
+        if missing or not all(_ATTEMPT.fullmatch(name) for name in names):
+            raise ValueError(f"it lacks {sorted(missing)}" if missing else f"{names} are no attempts")
+        Stamp.from_dict(raw["stamp"])
     except FileNotFoundError:
         return None
-    except json.JSONDecodeError as error:
-        raise DataError(f"{pointer} is not readable ({error.msg} at byte {error.pos}): delete it") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{pointer} is not readable ({error}): build its stage again") from error
+    return raw
+
+
+def _pointer_if_readable(pointer: Path) -> dict[str, Any]:
+    """What a publication replaces; a damaged pointer is replaced like none, since publishing heals it."""
+    try:
+        return _read_pointer(pointer) or {}
+    except DataError:
+        return {}
 
 
 def _forget_old(parent: Path, pointer: dict[str, Any], superseded: str | None) -> None:

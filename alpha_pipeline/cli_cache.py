@@ -50,22 +50,18 @@ def verify(
     raw: RAW = None,
     day: Annotated[list[str] | None, typer.Option(help="Only this day; may be repeated.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Compare all checksums; reads whole files.")] = False,
-    withdraw: Annotated[
-        bool,
-        typer.Option("--withdraw", help="Take damaged days out of force, so that `alpha build` heals them."),
-    ] = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Check the files of cached days; exit code 1 when one is damaged."""
+    """Check the files of cached days; damaged ones become stale, and the exit code is 1."""
     from alpha_pipeline.cached_days import verify_cached
 
-    found = list(verify_cached(_scope(instrument, raw), day or (), full=full, withdraw=withdraw))
+    found = list(verify_cached(_scope(instrument, raw), day or (), full=full))
     bad = [one for one in found if one.problem is not None]
     if as_json:
         print(json.dumps([dataclasses.asdict(one) for one in found], indent=1))
     else:
         for one in bad:
-            print(f"{one.day}: {one.problem}{' (withdrawn)' if one.withdrawn else ''}")
+            print(f"{one.day}: {one.problem}")
         print(f"{len(found)} days verified, {len(bad)} damaged")
     raise typer.Exit(1 if bad else 0)
 

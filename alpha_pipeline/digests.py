@@ -9,6 +9,7 @@ write inside the same tick of the clock would leave no trace.
 import json
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock
@@ -49,12 +50,18 @@ class DigestIndex:
         return None
 
     def remember(self, entries: Mapping[str, tuple[str, str]]) -> None:
-        """Keep identity and value by name, beside what other processes keep; files that are gone are dropped."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(self._path.with_name(f".{self._path.name}.lock")):
-            merged = self._known | _read(self._path) | dict(entries)
-            self._known = {k: v for k, v in merged.items() if is_url(k) or Path(k).exists()}
-            write_atomically(self._path, json.dumps(self._known, indent=0).encode())
+        """Keep identity and value by name, beside what other processes keep; files that are gone are dropped.
+
+        Where nothing can be written (a full disk, a store that may only be read) they are kept by this process alone:
+        that costs others a reading and changes no answer.
+        """
+        self._known = self._known | dict(entries)
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(self._path.with_name(f".{self._path.name}.lock")):
+                merged = self._known | _read(self._path) | dict(entries)
+                self._known = {k: v for k, v in merged.items() if is_url(k) or Path(k).exists()}
+                write_atomically(self._path, json.dumps(self._known, indent=0).encode())
 
 
 def identity(file: Path) -> str:

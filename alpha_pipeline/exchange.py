@@ -29,8 +29,8 @@ def push_days(
         AlphaError: a day is not in the cache, its file is damaged, or the folder cannot be used.
     """
     store = ArtifactStore(workspace.store(load(instrument, workspace).name))
-    found = {day: store.get(CACHE.name, day) for day in store.partitions(CACHE.name)}
-    usable = {day: artifact.path / FILE for day, artifact in found.items() if artifact.status == "ok"}
+    good = [day for day in store.partitions(CACHE.name) if store.status(CACHE.name, day) == "ok"]
+    usable = {day: store.get(CACHE.name, day).path / FILE for day in good}
     shared = SharedDays(Bucket(url), instrument)
     for day in _chosen(days, list(usable), f"the cache of {instrument}"):
         yield shared.push(usable[day], replace=replace)

@@ -15,21 +15,25 @@ from typing import Any
 
 import dagster as dg
 
-from alpha_core.errors import DataError
-from alpha_pipeline.artifacts import WHOLE
+from alpha_core.errors import AlphaError, DataError
+from alpha_pipeline.artifacts import WHOLE, refusals_told
 from alpha_pipeline.assets.factory import PIPELINE_RUN_TAG
+from alpha_pipeline.assets.recorded import unrecorded
 from alpha_pipeline.config import load
 from alpha_pipeline.definitions import build_defs
 from alpha_pipeline.launched import Launched
 from alpha_pipeline.partitions import day_partitions
 from alpha_pipeline.paths import Workspace
-from alpha_pipeline.plan import Stale, rejection, stale_day, stale_whole, standing
-from alpha_pipeline.sqlite import cheap_commits
+from alpha_pipeline.plan import rejection, stale_day, stale_whole, standing
+from alpha_pipeline.sqlite import cheap_commits, database_refusals_told
 from alpha_pipeline.stages import STAGES
 from alpha_pipeline.stages.base import Days, Scope, Stage, open_scope
-from alpha_pipeline.workers import worker_pool
+from alpha_pipeline.workers import WorkerDiedError, worker_pool
 
 _QUIET = {"loggers": {"progress": {}}}
+_PARTITION_TAG = "dagster/partition"
+_UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
+_TURNS = ".turns"  # whoever brings a partition up to date holds its lock there, so that two launches do not do it twice
 
 
 def launch(
@@ -42,7 +46,8 @@ def launch(
 ) -> Launched:
     """Bring the given stages up to date: day by day, then the undivided ones in one run.
 
-    A failing day is reported and the others go on. Nothing that is up to date runs.
+    A failing day is reported and the others go on, also when it takes the process that works on it with it. Nothing
+    that is up to date runs, and what another launch is bringing up to date is waited for.
 
     Args:
         scope: the market.
@@ -53,15 +58,18 @@ def launch(
         processes: days that are worked on at a time.
     """
     started, done = time.monotonic(), Launched()
-    with cheap_commits(), _stoppable(say), _instance(workspace) as instance:
+    with cheap_commits(), _stoppable(say), _writable(workspace), _instance(workspace) as instance:
         runner = _Runner(scope, workspace, instance, _run_tags(), done)
         instance.add_dynamic_partitions(day_partitions(scope.config.name).name or "", sorted(scope.raw_files))
-        _bring_days(runner, [s for s in stages if s.per_day], days, say, processes)
+        by_day = [s for s in stages if s.per_day]
+        _bring_days(runner, by_day, days, say, processes)
+        for materialization in unrecorded(instance, scope, by_day, days):
+            instance.report_runless_asset_event(materialization)
         whole = [s for s in stages if not s.per_day]
         if whole:
             _refuse_without_days(done, days)
             scope.days(Days.IN_SAMPLE)
-            say(runner.bring_up_to_date(whole, stale_whole(stages, scope), WHOLE, "research"))
+            say(runner.bring_up_to_date(whole, WHOLE, "research"))
     done.seconds = time.monotonic() - started
     return done
 
@@ -82,23 +90,29 @@ def _bring_days(
     stale = {day: stale_day(stages, runner.scope, day) for day in days}
     labels = {day: f"{number}/{len(days)} {day}" for number, day in enumerate(days, start=1)}
     busy = [day for day in days if stale[day]]
-    if min(processes, len(busy)) <= 1:
-        for day in days:
-            say(runner.bring_up_to_date(stages, stale[day], day, labels[day]))
-        return
     for day in days:
         if not stale[day]:
-            say(runner.bring_up_to_date(stages, [], day, labels[day]))
+            say(runner.tell_fresh(stages, day, labels[day]))
+    count = min(processes, len(busy))
+    if count <= 1:
+        for day in busy:
+            say(runner.bring_up_to_date(stages, day, labels[day]))
+        return
+    say(f"{len(busy)} days are stale, {count} at a time")
     names = tuple(stage.name for stage in stages)
     root, raw, tags = runner.workspace.root, str(runner.scope.raw), tuple(runner.tags.items())
-    with worker_pool(min(processes, len(busy))) as pool:
-        tasks = [
-            pool.submit(_bring_day, root, runner.scope.config.name, raw, tags, names, day, labels[day])
+    with worker_pool(count) as pool:
+        tasks = {
+            pool.submit(_bring_day, root, runner.scope.config.name, raw, tags, names, day, labels[day]): day
             for day in busy
-        ]
+        }
         for task in as_completed(tasks):
-            part, line = task.result()
-            runner.done.add(part)
+            try:
+                part, line = task.result()
+            except WorkerDiedError as death:
+                line = runner.lost(tasks[task], labels[tasks[task]], death)
+            else:
+                runner.done.add(part)
             say(line)
 
 
@@ -115,7 +129,7 @@ def _bring_day(
     runner = _standing_runner(root, instrument, raw, tags)
     runner.done = Launched()
     stages = [stage for stage in STAGES if stage.name in names]
-    line = runner.bring_up_to_date(stages, stale_day(stages, runner.scope, day), day, label)
+    line = runner.bring_up_to_date(stages, day, label)
     return runner.done, line
 
 
@@ -158,15 +172,28 @@ class _Runner:
         self.job = defs.resolve_implicit_global_asset_job_def()
         self.contexts = ExitStack()
 
-    def bring_up_to_date(
-        self, stages: Sequence[Stage], stale: Sequence[Stale], partition: str, label: str
-    ) -> str:
-        """Run what is stale of a partition; returns the line that tells people what came of it."""
+    def tell_fresh(self, stages: Sequence[Stage], partition: str, label: str) -> str:
+        """Enter a partition of which nothing is stale; returns the line for people."""
+        now = standing(stages, self.scope, partition, ())
+        self.done.note(partition, now.fresh, now.rejection)
+        return f"{label}: {self.done.failed.get(partition, 'up to date')}"
+
+    def bring_up_to_date(self, stages: Sequence[Stage], partition: str, label: str) -> str:
+        """Run what is stale of a partition once nobody else does; returns the line for people."""
+        try:
+            with _writable(self.workspace), self.scope.store.locked(_TURNS, partition):
+                return self._run_stale(stages, partition, label)
+        except AlphaError as error:
+            return self._failed(partition, label, str(error))
+
+    def _run_stale(self, stages: Sequence[Stage], partition: str, label: str) -> str:
+        whole = partition == WHOLE
+        stale = stale_whole(stages, self.scope) if whole else stale_day(stages, self.scope, partition)
+        if not stale:
+            return self.tell_fresh(stages, partition, label)
         names = [s.stage for s in stale]
         now = standing(stages, self.scope, partition, stale)
         self.done.note(partition, now.fresh, now.rejection)
-        if not stale:
-            return f"{label}: {self.done.failed.get(partition, 'up to date')}"
         started = time.monotonic()
         result = self._execute(names, partition)
         if _interrupted(result):
@@ -175,8 +202,18 @@ class _Runner:
         self.done.built += [(name, partition) for name in built]
         if result.success:
             return f"{label}: built {', '.join(built)} in {time.monotonic() - started:.1f} s"
-        self.done.failed[partition] = rejection(built, self.scope, partition) or _reason(result)
-        return f"{label}: FAILED, {self.done.failed[partition]}"
+        return self._failed(partition, label, rejection(built, self.scope, partition) or _reason(result))
+
+    def lost(self, partition: str, label: str, death: WorkerDiedError) -> str:
+        """Enter a partition whose process is gone, and close the run that it had begun, which nobody else would."""
+        mine = dg.RunsFilter(tags=self.tags | {_PARTITION_TAG: partition}, statuses=_UNFINISHED)
+        for run in self.instance.get_runs(mine):
+            self.instance.report_run_failed(run, str(death))
+        return self._failed(partition, label, str(death))
+
+    def _failed(self, partition: str, label: str, reason: str) -> str:
+        self.done.failed[partition] = reason
+        return f"{label}: FAILED, {reason}"
 
     def _execute(self, names: Sequence[str], partition: str) -> dg.ExecuteInProcessResult:
         return self.job.execute_in_process(
@@ -230,6 +267,13 @@ def _stoppable(say: Callable[[str], None]) -> Iterator[None]:
     except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError) as stop:
         say("interrupted; what was built stays, run again to go on")
         raise KeyboardInterrupt from stop
+
+
+@contextmanager
+def _writable(workspace: Workspace) -> Iterator[None]:
+    """Make one sentence of a disk that takes no files or no records."""
+    with refusals_told(workspace.root), database_refusals_told(workspace.dagster_home):
+        yield
 
 
 @contextmanager

@@ -90,17 +90,18 @@ def _walk(stages: Sequence[Stage], scope: Scope, partition: str) -> list[Stale]:
 
 def _blocked(stage: Stage, scope: Scope, partition: str, found: dict[str, Stale]) -> bool:
     same = [e.stage for e in stage.upstream if e.days is Days.SAME and e.stage not in found]
-    stored = (scope.store.find(name, partition) for name in same)
-    return any(artifact is not None and artifact.status == "rejected" for artifact in stored)
+    return any(scope.store.status(name, partition) == "rejected" for name in same)
 
 
 def _reasons(stage: Stage, scope: Scope, partition: str) -> list[str]:
-    stored = scope.store.find(stage.name, partition)
-    if stored is not None and stored.status == "rejected" and not stage.per_day:
-        return ["its own checks rejected it"]
     try:
+        stored = scope.store.find(stage.name, partition)
         required = required_stamp(stage, scope, partition)
     except DataError as error:
         return [str(error)]
-    damage = stage.damage(stored.path) if stored else None
-    return [*([damage] if damage else []), *differences(stored.stamp if stored else None, required)]
+    if stored is None:
+        return differences(None, required)
+    if stored.status == "rejected" and not stage.per_day:
+        return ["its own checks rejected it"]
+    damage = stored.damage or stage.damage(stored.path)
+    return [*([damage] if damage else []), *differences(stored.stamp, required)]

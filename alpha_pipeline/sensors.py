@@ -7,6 +7,8 @@ from typing import Any
 import dagster as dg
 
 from alpha_core.errors import AlphaError
+from alpha_pipeline.artifacts import DAMAGED, MISSING
+from alpha_pipeline.assets.recorded import unrecorded
 from alpha_pipeline.partitions import day_partitions
 from alpha_pipeline.plan import Stale, stale_day
 from alpha_pipeline.provenance import digest_json
@@ -58,7 +60,8 @@ def stale_versions(instrument: str, job: Any) -> dg.SensorDefinition:
     """Asks for exactly the known days whose stamp is not what today's code and files require.
 
     Dagster does not mark partitions stale when a code version changes, so stored and required stamps decide. A day
-    that failed is asked for again when its files change, and no day while a run of it is queued or under way.
+    that failed is asked for again when its files change, and no day while a run of it is queued or under way. What
+    was published and never recorded, since its run was killed in between, is recorded.
     """
 
     @dg.sensor(
@@ -74,12 +77,16 @@ def stale_versions(instrument: str, job: Any) -> dg.SensorDefinition:
         except AlphaError as error:
             return dg.SkipReason(str(error))
         busy = _days_under_way(context.instance, instrument)
+        idle = [day for day in days if day not in busy]
         requests = [
             request
-            for request in _stale_requests(scope, [d for d in days if d not in busy and _is_whole(scope, d)])
+            for request in _stale_requests(scope, [day for day in idle if _is_whole(scope, day)])
             if not _asked_before(context.instance, request)
         ]
-        return dg.SensorResult(run_requests=requests) if requests else dg.SkipReason("nothing new is stale")
+        events = list(unrecorded(context.instance, scope, [s for s in STAGES if s.per_day], idle))
+        if not requests and not events:
+            return dg.SkipReason("nothing new is stale")
+        return dg.SensorResult(run_requests=requests, asset_events=events)
 
     return sensor
 
@@ -118,12 +125,11 @@ def _request(scope: Scope, day: str, stale: Sequence[Stale]) -> dg.RunRequest:
     Its key names the files, what is stored and why that is stale, so that it is asked once. Two files of one day are
     one partition and so one request.
     """
-    stored = [scope.store.find(s.stage, day) for s in stale]
     identity = digest_json(
         [
             scope.raw_digests(day),
             [[s.stage, *s.reasons] for s in stale],
-            [artifact.info if artifact else None for artifact in stored],
+            [_stored_info(scope, s.stage, day) for s in stale],
         ]
     )
     return dg.RunRequest(
@@ -132,3 +138,10 @@ def _request(scope: Scope, day: str, stale: Sequence[Stale]) -> dg.RunRequest:
         asset_selection=[dg.AssetKey([scope.config.name, s.stage]) for s in stale],
         tags={"alpha/reason": "; ".join(stale[0].reasons)[:200]},
     )
+
+
+def _stored_info(scope: Scope, stage: str, day: str) -> Any:
+    """What tells one publication from the next; a damaged one, which the reasons name, has nothing to tell."""
+    if scope.store.status(stage, day) in (MISSING, DAMAGED):
+        return None
+    return scope.store.get(stage, day).info

@@ -4,10 +4,16 @@ Dagster's event log and MLflow commit after every event, and a flush to disk cos
 failure can take the last events but never the database's integrity; artifacts are flushed by their own rules.
 """
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+from alpha_core.errors import AlphaError
+
+_REFUSAL = re.compile("disk is full|disk I/O error|unable to open database file|readonly database")
 
 
 @contextmanager
@@ -29,6 +35,25 @@ def cheap_commits() -> Iterator[None]:
         event.remove(Engine, "connect", on_connect)
         for connection in kept.values():
             connection.close()
+
+
+@contextmanager
+def database_refusals_told(folder: Path) -> Iterator[None]:
+    """Make one sentence of a database that cannot be written, as `artifacts.refusals_told` does of files.
+
+    Raises:
+        AlphaError: the disk of a database is full, or its folder may not be written.
+    """
+    try:
+        yield
+    except Exception as error:
+        cause = getattr(error, "orig", error)  # SQLAlchemy keeps what the driver raised
+        if not (isinstance(cause, sqlite3.OperationalError) and _REFUSAL.search(str(cause))):
+            raise
+        raise AlphaError(
+            f"a database in {folder} cannot be written ({cause}): free space or mend the folder's rights, then run "
+            "again"
+        ) from error
 
 
 def _set_up(connection: Any, kept: dict[str, sqlite3.Connection]) -> None:

@@ -3,15 +3,25 @@
 import os
 import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context
+from typing import ParamSpec, TypeVar
 
-from alpha_core.errors import ConfigError
+from alpha_core.errors import AlphaError, ConfigError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 WORKER_BYTES = 3 * 2**29
 """Memory that one worker may need: 1.5 GiB, what building a day takes with the libraries it loads, and some room."""
+
+
+class WorkerDiedError(AlphaError):
+    """The process that worked on a task is gone."""
 
 
 def worker_count(wanted: int | None, tasks: int) -> int:
@@ -27,18 +37,51 @@ def worker_count(wanted: int | None, tasks: int) -> int:
     return max(1, min(wanted or allowed, tasks))
 
 
+class WorkerPool:
+    """Fresh interpreters that work side by side. One that is killed takes its own task with it and no other's."""
+
+    def __init__(self, count: int) -> None:
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="alpha-worker")
+        self._own = threading.local()
+        self._processes: list[ProcessPoolExecutor] = []
+
+    def submit(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> "Future[T]":
+        """Have a task done by the next process that is free; its future raises WorkerDiedError if that is killed."""
+        return self._threads.submit(self._in_process, partial(work, *arguments, **named))
+
+    def _in_process(self, task: Callable[[], T]) -> T:
+        """Each thread feeds one process, which it replaces when it is gone."""
+        if getattr(self._own, "process", None) is None:
+            self._own.process = ProcessPoolExecutor(
+                1, mp_context=get_context("spawn"), initializer=_end_with, initargs=(os.getpid(),)
+            )
+            self._processes.append(self._own.process)
+        try:
+            return self._own.process.submit(task).result()
+        except BrokenProcessPool as error:
+            self._own.process = None
+            raise WorkerDiedError(
+                "its process was killed, by hand or for want of memory: run again, with fewer --processes if memory "
+                "is short"
+            ) from error
+
+    def shutdown(self, *, wait: bool) -> None:
+        """End all processes, after their tasks if `wait`; what has not begun otherwise never begins."""
+        self._threads.shutdown(wait=wait, cancel_futures=not wait)
+        for process in self._processes:
+            process.shutdown(wait=wait, cancel_futures=not wait)
+
+
 @contextmanager
-def worker_pool(count: int) -> Iterator[ProcessPoolExecutor]:
+def worker_pool(count: int) -> Iterator[WorkerPool]:
     """A pool of fresh interpreters; what has not begun when the block is left by an error never begins."""
-    pool = ProcessPoolExecutor(
-        count, mp_context=get_context("spawn"), initializer=_end_with, initargs=(os.getpid(),)
-    )
+    pool = WorkerPool(count)
     try:
         yield pool
     except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(wait=False)
         raise
-    pool.shutdown()
+    pool.shutdown(wait=True)
 
 
 def _end_with(parent: int) -> None:

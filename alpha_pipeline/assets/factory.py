@@ -5,6 +5,7 @@ import dagster as dg
 from alpha_core.errors import AlphaError
 from alpha_pipeline.artifacts import WHOLE
 from alpha_pipeline.assets.metadata import describe
+from alpha_pipeline.assets.recorded import STAMP_TAG
 from alpha_pipeline.checks import check_result, check_specs
 from alpha_pipeline.config import PipelineConfig
 from alpha_pipeline.partitions import day_partitions
@@ -56,7 +57,7 @@ def stage_asset(stage: Stage, config: PipelineConfig) -> dg.AssetsDefinition:
             metadata=describe(outcome),
             check_results=[check_result(c) for c in outcome.result.checks],
             data_version=dg.DataVersion(outcome.artifact.digest),
-            tags={"alpha/stamp": outcome.artifact.stamp.version},
+            tags={STAMP_TAG: outcome.artifact.stamp.version},
         )
 
     return body

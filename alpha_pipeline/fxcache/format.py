@@ -27,7 +27,7 @@ TIMESTAMP = pa.timestamp("ns", tz="UTC")
 TIMES = ("ts", "ts_event")
 DIGEST_BYTES = 16
 PIECE_BYTES = 1 << 24
-REBUILD = "run `alpha cache verify --withdraw` and `alpha build`"
+REBUILD = "run `alpha cache verify --full` and `alpha build`"
 
 
 @dataclass(frozen=True, kw_only=True)

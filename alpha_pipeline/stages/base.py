@@ -9,10 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from alpha_core.errors import AlphaError, DataError
-from alpha_pipeline.artifacts import WHOLE, Artifact, ArtifactStore
+from alpha_pipeline.artifacts import DAMAGED, MISSING, WHOLE, Artifact, ArtifactStore, refusals_told
 from alpha_pipeline.bucket import is_url
 from alpha_pipeline.config import PipelineConfig
 from alpha_pipeline.digests import DigestIndex
@@ -90,7 +88,7 @@ class Scope:
         """Read built days whose shared files were written anew: their content and not the writing makes them stale."""
         for day in days:
             unread = any(self.raw.unread(path) for path in self.raw_files.get(day, []))
-            if unread and self.store.find("mbp10_snapshots", day) is not None:
+            if unread and self.store.status("mbp10_snapshots", day) != MISSING:
                 # a file that cannot be read leaves its day stale, whose run then tells why
                 with suppress(AlphaError), self.raw_at_hand(day):
                     self.report(f"{day}: its files were written anew, read again")
@@ -106,8 +104,10 @@ class Scope:
         ]
 
     def _passed(self, day: str) -> bool:
-        found = (self.store.find(stage, day) for stage in ("trades", "data_quality", "fxcache"))
-        return all(artifact is not None and artifact.status == "ok" for artifact in found)
+        return all(self.store.status(stage, day) == "ok" for stage in ("trades", "data_quality", "fxcache"))
+
+    def _judged(self, day: str) -> bool:
+        return self.store.status("data_quality", day) not in (MISSING, DAMAGED)
 
     def days(self, which: Days) -> list[str]:
         """Days of one part of the sample; the last `walk_forward.oos_days` are out of sample.
@@ -116,7 +116,8 @@ class Scope:
             DataError: fewer usable days than the out-of-sample part and one more.
         """
         if which is Days.JUDGED:
-            return [day for day in self.store.partitions("data_quality") if day in self.raw_files]
+            judged = self.store.partitions("data_quality")
+            return [day for day in judged if day in self.raw_files and self._judged(day)]
         usable, held_out = self.usable_days(), self.config.walk_forward.oos_days
         if which is Days.ALL:
             return usable
@@ -254,10 +255,16 @@ def execute(stage: Stage, scope: Scope, partition: str, info: dict[str, Any]) ->
 
     Returns:
         The result for people and the published artifact.
+
+    Raises:
+        AlphaError: an input cannot serve, the disk is full or the store may not be written.
     """
-    lock = scope.store.root / stage.name / f".{partition}.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(lock), scope.store.attempt(stage.name, partition) as out, _inputs(stage, scope, partition):
+    with (
+        refusals_told(scope.store.root),
+        scope.store.locked(stage.name, partition),
+        scope.store.attempt(stage.name, partition) as out,
+        _inputs(stage, scope, partition),
+    ):
         stamp = required_stamp(stage, scope, partition)
         if "torch" in stage.kinds:
             use_threads(scope.config.threads)

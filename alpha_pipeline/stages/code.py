@@ -1,7 +1,8 @@
 """The version of a stage's code: a digest of everything it imports of ours, so that no edit goes unnoticed.
 
 Comments, docstrings and formatting do not count. Left out is what cannot change a result: how settings are read
-(their values are part of the stamp themselves), where artifacts lie, how pages and progress are shown.
+(their values are part of the stamp themselves), where artifacts and raw files lie and how their digests are remembered
+(the digests are part of the stamp), how pages and progress are shown.
 """
 
 import ast
@@ -14,7 +15,11 @@ from alpha_pipeline.fxcache.stamp import code_digest
 _OURS = ("alpha_core", "alpha_pipeline")
 _FRAME = (
     "alpha_pipeline.artifacts",
+    "alpha_pipeline.bucket",
     "alpha_pipeline.config",
+    "alpha_pipeline.digests",
+    "alpha_pipeline.ingest.folder",
+    "alpha_pipeline.ingest.spool",
     "alpha_pipeline.paths",
     "alpha_pipeline.plan",
     "alpha_pipeline.provenance",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from alpha_pipeline.artifacts import DAMAGED
 from alpha_pipeline.provenance import git_revision
 from alpha_pipeline.report.market_data import JudgedDay, days_table, rejected_table, rules_table, totals_table
 from alpha_pipeline.stages.base import Days, Scope
@@ -36,7 +37,8 @@ def all_days(scope: Scope) -> list[JudgedDay]:
 
 def _judged(scope: Scope, day: str) -> JudgedDay:
     quality = scope.store.get("data_quality", day)
-    cache = scope.store.find("fxcache", day) if quality.status != "rejected" else None
+    cached = quality.status != "rejected" and scope.store.status("fxcache", day) != DAMAGED
+    cache = scope.store.find("fxcache", day) if cached else None
     result = quality.result
     return JudgedDay(
         day=day,

@@ -78,7 +78,7 @@ def test_killed_build_command_leaves_whole_days_and_a_rerun_heals(tmp_path):
         if rng.random() < 0.5:  # begin anew, so that later kills strike everywhere
             victim = rng.choice(DAYS)
             for stage in DAY_STAGES:
-                store.withdraw(stage, victim)
+                (store.root / stage / victim / "current.json").unlink(missing_ok=True)
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert standings_of(NAME, workspace, raw=None, stages=STAGES).stale == []
@@ -86,3 +86,42 @@ def test_killed_build_command_leaves_whole_days_and_a_rerun_heals(tmp_path):
     for stage in DAY_STAGES:
         for key in DAYS:
             assert len(list((tiny_market.scope(workspace).store.root / stage / key).glob("attempt-*"))) == 1
+
+
+@pytest.mark.faults
+def test_killed_worker_costs_its_own_day_and_a_rerun_heals(tmp_path):
+    """One of two workers is killed at work: its day fails in a sentence, the others are built by what goes on."""
+    workspace = tiny_market.make_workspace(tmp_path, days=len(DAYS))
+    script = tmp_path / "alpha_command.py"
+    script.write_text(COMMAND)
+    environment = os.environ | {"ALPHA_HOME": str(tmp_path), "PYTHONPATH": str(PROJECT)}
+    arguments = [sys.executable, str(script), "build", "--instrument", NAME, "--processes", "2", "--json"]
+    process = subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    store = tiny_market.scope(workspace).store
+    while not list(store.root.glob("*/*/attempt-*")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.kill(max(_workers_of(process.pid)), signal.SIGKILL)
+    outcome = json.loads(process.communicate(timeout=240)[0])
+    assert process.returncode == 1
+    assert len(outcome["failed"]) == 1
+    (sentence,) = outcome["failed"].values()
+    assert sentence.startswith("its process was killed, by hand or for want of memory: run again")
+    assert {day for _, day in outcome["built"]} >= set(DAYS) - set(outcome["failed"])
+    again = json.loads(subprocess.run(arguments, env=environment, capture_output=True, check=True).stdout)
+    assert {day for _, day in again["built"]} == set(outcome["failed"])
+    assert standings_of(NAME, workspace, raw=None, stages=STAGES).stale == []
+
+
+def _workers_of(parent: int) -> list[int]:
+    """Processes that the command spawned to work on days."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+            command = (status.parent / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if int(fields[1]) == parent and b"spawn_main" in command:
+            found.append(int(status.parent.name))
+    return found

@@ -107,6 +107,19 @@ def test_failing_days_are_told_and_the_others_go_on(built, tmp_path):
     assert {partition for _, partition in outcome["built"]} == {day(6)}
 
 
+def test_two_builds_at_once_share_the_days_between_them(tmp_path):
+    workspace = tiny_market.make_workspace(tmp_path, days=3)
+    script = workspace.root / "alpha_command.py"
+    script.write_text(COMMAND)
+    environment = os.environ | {"ALPHA_HOME": str(workspace.root), "PYTHONPATH": str(PROJECT)}
+    arguments = [sys.executable, str(script), "build", "--instrument", NAME, "--processes", "1", "--json"]
+    both = [subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    outcomes = [json.loads(process.communicate(timeout=240)[0]) for process in both]
+    built = [tuple(entry) for outcome in outcomes for entry in outcome["built"]]
+    assert sorted(built) == sorted((s, k) for s in DAY_STAGES for k in DAYS[:3]), "nothing was built twice"
+    assert [outcome["failed"] for outcome in outcomes] == [{}, {}]
+
+
 def test_wrong_arguments_are_one_sentence(built):
     workspace, _ = built
     for arguments, sentence in (

@@ -2,13 +2,13 @@
 
 import os
 import re
+import shutil
 
 import numpy as np
 import pytest
 import tiny_market
 from tiny_market import CONFIG, DAY_STAGES, WHOLE_STAGES, day
 
-from alpha_core.errors import DataError
 from alpha_pipeline.artifacts import ArtifactStore
 from alpha_pipeline.fxcache import format as layout
 from alpha_pipeline.ingest.folder import LocalFolder
@@ -227,10 +227,26 @@ def test_rejected_undivided_stage_is_never_fresh(market):
     assert stale(market)["all"] == [s for s in WHOLE_STAGES if s not in ("perception_model", "walk_forward")]
 
 
-def test_damaged_pointer_is_told_by_name(market):
-    (market.store(tiny_market.NAME) / "fxcache" / day(1) / "current.json").write_text("{")
-    with pytest.raises(DataError, match=r"current\.json is not readable"):
-        stale(market)
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"attempt": "../../x"}', "\xff"])
+def test_damaged_pointer_is_told_and_costs_its_own_day_alone(market, content):
+    """Nobody is stopped by it: its day is stale, the others stand, and building the day heals it."""
+    pointer = market.store(tiny_market.NAME) / "fxcache" / day(1) / "current.json"
+    pointer.write_text(content)
+    (entry,) = [e for e in standings_of(tiny_market.NAME, market, raw=None).stale if e.partition != "all"]
+    assert (entry.stage, entry.partition) == ("fxcache", day(1))
+    assert "current.json is not readable" in entry.reasons[0]
+    assert tiny_market.scope(market).usable_days() == [day(0), day(2)]
+    tiny_market.build_day(market, day(1), ["fxcache"])
+    assert tiny_market.scope(market).usable_days() == [day(0), day(1), day(2)]
+    assert stale(market) == {}
+
+
+def test_attempt_that_is_gone_is_told_and_built_again(market):
+    shutil.rmtree(tiny_market.scope(market).store.get("fxcache", day(1)).path)
+    (entry,) = [e for e in standings_of(tiny_market.NAME, market, raw=None).stale if e.partition != "all"]
+    assert "which is gone: build fxcache again" in entry.reasons[0]
+    tiny_market.build_day(market, day(1), ["fxcache"])
+    assert stale(market) == {}
 
 
 def test_sample_is_split_by_days_oldest_first(built_market):

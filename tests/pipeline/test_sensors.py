@@ -47,6 +47,8 @@ class Daemon:
             tick = self.defs.resolve_sensor_def(f"{NAME}_{sensor}").evaluate_tick(context)
         for request in tick.dynamic_partitions_requests or ():
             self.instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
+        for event in tick.asset_events:
+            self.instance.report_runless_asset_event(event)
         return tick
 
     def run(self, request):
@@ -169,7 +171,20 @@ def test_days_that_were_built_already_become_partitions_without_runs(daemon):
 
 def test_up_to_date_days_are_left_alone(daemon):
     daemon.tick("new_files")
+    daemon.tick("stale_versions")  # records what was built without the orchestrator
     assert daemon.tick("stale_versions").skip_message == "nothing new is stale"
+
+
+def test_what_was_published_and_never_recorded_is_recorded_once(daemon):
+    """A run that was killed between publishing and recording leaves the page behind."""
+    daemon.tick("new_files")
+    key = dg.AssetKey([NAME, "fxcache"])
+    assert daemon.instance.get_materialized_partitions(key) == set()
+    tick = daemon.tick("stale_versions")
+    assert len(tick.asset_events) == len(DAY_STAGES) * 3
+    assert not tick.run_requests
+    assert daemon.instance.get_materialized_partitions(key) == {FIRST, SECOND, THIRD}
+    assert not daemon.tick("stale_versions").asset_events
 
 
 def test_newer_cache_format_asks_for_exactly_the_stale_days(daemon, monkeypatch):
