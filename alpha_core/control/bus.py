@@ -6,8 +6,6 @@
 import json
 import logging
 import math
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ from torch import Tensor
 from alpha_core.control.regime import RegimeState
 from alpha_core.control.registry import SIGNALS, Reset, Signal
 from alpha_core.control.smoothing import AdaptiveEma
+from alpha_core.durable import write_atomic
 
 FORMAT = "alpha-bus"
 VERSION = 1
@@ -116,19 +115,10 @@ class LoadedBus:
 
 
 def save_persistent(bus: SignalBus, path: Path) -> None:
-    """Publish the PERSIST signals of a bus without leading dimensions: temporary file beside, fsync, rename."""
+    """Publish the PERSIST signals of a bus without leading dimensions, whole or not at all."""
     stored = {signal.name: float(bus.get(signal.name)) for signal in SIGNALS if signal.reset is Reset.PERSIST}
     text = json.dumps({"format": FORMAT, "version": VERSION, "signals": stored}, indent=2, allow_nan=False)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_atomic(path, (text + "\n").encode())
 
 
 def load_persistent(path: Path, *, device: str | torch.device = "cpu") -> LoadedBus:

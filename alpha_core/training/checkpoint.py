@@ -9,7 +9,6 @@ import fcntl
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,35 +16,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from alpha_core.durable import write_atomic
 from alpha_core.errors import CheckpointError
 from alpha_core.training.tensor_file import decode_safetensors, encode_safetensors
 
 DOCUMENT = "model.json"
 """The commit point of a checkpoint folder: it names the weights file and holds its digest."""
-
-
-def write_atomic(path: Path, data: bytes) -> None:
-    """Publish `data` at `path`: temporary file in the same folder, fsync, rename, fsync of the folder."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def save_checkpoint(directory: Path, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> Path:

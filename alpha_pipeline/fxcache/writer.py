@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 from filelock import FileLock, Timeout
 
+from alpha_core.durable import sync
 from alpha_core.errors import AlphaError
 
 LOCK_WAIT_S = 600.0
@@ -69,19 +70,11 @@ def publish(path: Path, batch: pa.RecordBatch, wrap: Callable[[BinaryIO], Any] =
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-        _sync_folder(path.parent)
+        sync(path.parent)
     except OSError as error:
         raise unwritable(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def unwritable(path: Path, error: OSError) -> AlphaError:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from alpha_core.durable import sync
 from alpha_core.errors import InputError
 from alpha_core.shapes import LEVELS
 
@@ -173,7 +174,7 @@ class DayWriter:
         self._unflushed += batch.nbytes
         if self._unflushed >= FLUSH_BYTES and not self._flushing.busy:
             self._flushing.wait()
-            self._flushing.start(_sync, self._temporary[name])
+            self._flushing.start(sync, self._temporary[name])
             self._unflushed = 0
 
     def publish(self, report: Mapping[str, Any]) -> None:
@@ -185,11 +186,11 @@ class DayWriter:
             self._files[name].close()
         self._temporary[REPORT].write_bytes(json.dumps(report, indent=2).encode())
         for name in (SNAPSHOTS, TRADES, REPORT):
-            _sync(self._temporary[name])
+            sync(self._temporary[name])
         (self._out / REPORT).unlink(missing_ok=True)
         for name in (SNAPSHOTS, TRADES, REPORT):
             self._temporary[name].replace(self._out / name)
-        _sync(self._out)
+        sync(self._out)
 
     def _discard(self) -> None:
         self._writing.close()
@@ -223,12 +224,3 @@ class _Background:
 
     def close(self) -> None:
         self._thread.shutdown()
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file, or what a folder lists, is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -13,9 +13,10 @@ import safetensors.torch
 import torch
 from torch import nn
 
+from alpha_core import durable
+from alpha_core.durable import write_atomic
 from alpha_core.errors import CheckpointError
-from alpha_core.training import checkpoint
-from alpha_core.training.checkpoint import load_checkpoint, load_weights, save_checkpoint, write_atomic
+from alpha_core.training.checkpoint import load_checkpoint, load_weights, save_checkpoint
 from alpha_core.training.tensor_file import decode_safetensors, encode_safetensors
 
 
@@ -221,13 +222,13 @@ def test_fault_temporary_file_sits_beside_its_target(tmp_path, monkeypatch):
     """A rename across filesystems is not atomic: TMPDIR elsewhere must not matter."""
     monkeypatch.setenv("TMPDIR", "/dev/shm")
     seen = []
-    original = checkpoint.tempfile.mkstemp
+    original = durable.tempfile.mkstemp
 
     def watched(**arguments):
         seen.append(Path(arguments["dir"]))
         return original(**arguments)
 
-    monkeypatch.setattr(checkpoint.tempfile, "mkstemp", watched)
+    monkeypatch.setattr(durable.tempfile, "mkstemp", watched)
     write_atomic(tmp_path / "file", b"abc")
     assert seen == [tmp_path]
     assert (tmp_path / "file").read_bytes() == b"abc"
