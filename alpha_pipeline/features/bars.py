@@ -9,7 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from alpha_core.errors import DataError
-from alpha_pipeline.features.events import EventBlock
+from alpha_pipeline.features.events import EventBlock, Prints
 
 TRADED, RAW_OPEN, HIGH, LOW, VOLUME, NOTIONAL, SIGNED, HAS_LAST, LAST, MID, TIME = range(11)
 """Places in the state. TRADED to SIGNED are of the open interval: number of trades, first, highest and lowest
@@ -50,20 +50,7 @@ class IntervalTracker:
             DataError: the notional of one interval exceeds NOTIONAL_MAX.
         """
         out = np.empty((int(marks.sum()), len(self.COLUMNS)), np.int64)
-        trades = block.trades
-        fits = _follow(
-            block.ts,
-            block.mid2,
-            block.first,
-            marks,
-            trades.price,
-            trades.size,
-            trades.side,
-            block.trade_start,
-            self._state,
-            out,
-        )
-        if not fits:
+        if not _follow(block.ts, block.mid2, block.first, marks, block.prints, self._state, out):
             raise DataError(
                 f"ticks times lots traded between two rows exceed {NOTIONAL_MAX}; use a coarser lot or a finer "
                 "sampler"
@@ -90,19 +77,17 @@ def _follow(
     mid2: NDArray[np.int32],
     first: NDArray[np.bool_],
     marks: NDArray[np.bool_],
-    price: NDArray[np.int32],
-    size: NDArray[np.int64],
-    side: NDArray[np.int8],
-    trade_start: NDArray[np.int64],
+    prints: Prints,
     state: NDArray[np.int64],
     out: NDArray[np.int64],
 ) -> bool:
+    price, size, side, start = prints
     row, fits = 0, True
     for j in range(len(ts)):
         if first[j]:
             state[:] = 0
             state[MID], state[TIME] = mid2[j], ts[j]
-        begin, end = trade_start[j], trade_start[j + 1]
+        begin, end = start[j], start[j + 1]
         if not first[j]:
             for t in range(begin, end):
                 fits &= _add(state, np.int64(price[t]), size[t], np.int64(side[t]))

@@ -6,6 +6,7 @@ there is none.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,22 @@ from alpha_core.shapes import LEVELS, UNDEFINED_TICKS
 from alpha_pipeline.features.tables import TradeFeed, Trades, lots, nanoseconds, ticks
 
 BID_PX, ASK_PX, BID_SZ, ASK_SZ = range(4)
+
+
+class Prints(NamedTuple):
+    """A block's trades as compiled code takes them.
+
+    Attributes:
+        price: [T] int32 ticks.
+        size: [T] int64 lots.
+        side: [T] int8, +1 buy aggressor, -1 sell aggressor, 0 unknown.
+        start: [M + 1] int64; event j has trades start[j] .. start[j + 1].
+    """
+
+    price: NDArray[np.int32]
+    size: NDArray[np.int64]
+    side: NDArray[np.int8]
+    start: NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +70,11 @@ class EventBlock:
     def mid2(self) -> NDArray[np.int32]:
         """[M] int32, the mid in half ticks."""
         return self.book[:, 0, BID_PX] + self.book[:, 0, ASK_PX]
+
+    @property
+    def prints(self) -> Prints:
+        """The trades, and which event has which."""
+        return Prints(self.trades.price, self.trades.size, self.trades.side, self.trade_start)
 
 
 class EventAssembler:

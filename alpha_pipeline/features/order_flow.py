@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from alpha_core.shapes import LEVELS, UNDEFINED_TICKS
-from alpha_pipeline.features.events import EventBlock
+from alpha_pipeline.features.events import EventBlock, Prints
 from alpha_pipeline.features.rows import Rows
 
 FLOWS = 8
@@ -44,18 +44,8 @@ class FlowTracker:
             segment's first row.
         """
         out = np.empty((int(marks.sum()), 2 * FLOWS + 1), np.int64)
-        trades = block.trades
         _sum_flows(
-            block.book,
-            block.first,
-            marks,
-            trades.size,
-            trades.side,
-            block.trade_start,
-            self._book,
-            self._pending,
-            self._previous,
-            out,
+            block.book, block.first, marks, block.prints, self._book, self._pending, self._previous, out
         )
         return out
 
@@ -103,14 +93,13 @@ def _sum_flows(
     book: NDArray[np.int32],
     first: NDArray[np.bool_],
     marks: NDArray[np.bool_],
-    size: NDArray[np.int64],
-    side: NDArray[np.int8],
-    trade_start: NDArray[np.int64],
+    prints: Prints,
     last_book: NDArray[np.int32],
     pending: NDArray[np.int64],
     previous: NDArray[np.int64],
     out: NDArray[np.int64],
 ) -> None:
+    size, side, start = prints.size, prints.side, prints.start
     row = 0
     for j in range(len(first)):
         if first[j]:
@@ -118,7 +107,7 @@ def _sum_flows(
             previous[:] = 0
         else:
             _add_book_flow(book[j], book[j - 1] if j else last_book, pending)
-            for t in range(trade_start[j], trade_start[j + 1]):
+            for t in range(start[j], start[j + 1]):
                 pending[6] += side[t] * size[t]
                 pending[7] += side[t]
                 pending[8] += 1

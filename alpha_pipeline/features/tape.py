@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from alpha_core.errors import DataError
 from alpha_core.market.data import TAPE_OFFSETS, TAPE_SIDE, TAPE_WIDTH
 from alpha_core.shapes import LEVELS, UNDEFINED_TICKS
-from alpha_pipeline.features.events import EventBlock
+from alpha_pipeline.features.events import EventBlock, Prints
 from alpha_pipeline.features.tables import INT32_MAX
 
 CANCELS = 2 * TAPE_SIDE
@@ -50,19 +50,7 @@ class TapeTracker:
             DataError: a volume in one interval exceeds int32.
         """
         out = np.empty((int(marks.sum()) + 1, TAPE_WIDTH), np.int64)
-        trades = block.trades
-        done = _replay(
-            block.book,
-            block.first,
-            marks,
-            trades.price,
-            trades.size,
-            trades.side,
-            block.trade_start,
-            self._state,
-            self._current,
-            out,
-        )
+        done = _replay(block.book, block.first, marks, block.prints, self._state, self._current, out)
         if out[:done].max(initial=0) > INT32_MAX:
             raise DataError(
                 "the size traded or cancelled between two rows exceeds 2147483647 lots; use a coarser lot "
@@ -153,14 +141,12 @@ def _replay(
     book: NDArray[np.int32],
     first: NDArray[np.bool_],
     marks: NDArray[np.bool_],
-    price: NDArray[np.int32],
-    size: NDArray[np.int64],
-    side: NDArray[np.int8],
-    trade_start: NDArray[np.int64],
+    prints: Prints,
     state: NDArray[np.int64],
     current: NDArray[np.int64],
     out: NDArray[np.int64],
 ) -> int:
+    price, size, side, start = prints
     done = 0
     for j in range(len(first)):
         if first[j]:
@@ -169,7 +155,7 @@ def _replay(
                 done = _emit(current, out, done)
             state[OPEN] = 0
         elif state[OPEN]:
-            for t in range(trade_start[j], trade_start[j + 1]):
+            for t in range(start[j], start[j + 1]):
                 _add_trade(current, state, np.int64(price[t]), size[t], np.int64(side[t]))
             _add_cancel(current, state, book, j, 0)
             _add_cancel(current, state, book, j, 1)
