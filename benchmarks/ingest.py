@@ -108,6 +108,7 @@ def enlarged(small: Path, least: int, folder: Path) -> tuple[Path, int]:
     import numpy as np
     import zstandard
 
+    from alpha_pipeline.ingest.dbn_bodies import header_bytes
     from alpha_pipeline.ingest.dbn_file import DbnFile
 
     with DbnFile(small) as file:
@@ -118,7 +119,7 @@ def enlarged(small: Path, least: int, folder: Path) -> tuple[Path, int]:
     late = (records["ts_recv"] - records["ts_event"]).astype(np.int64)
     path = folder / small.name
     with path.open("wb") as out:
-        out.write(zstandard.ZstdCompressor(level=3).compress(_header(small)))
+        out.write(zstandard.ZstdCompressor(level=3).compress(header_bytes(small)))
         for k in range(repeats):
             moved = records.copy()
             moved["ts_recv"] = midnight + k * (DAY_NS // repeats) + since // repeats
@@ -150,19 +151,6 @@ def real(folder: Path, where: str) -> list[Row]:
             rows += speed(path, spec, folder, f"{name} repeated, {where}")
             path.unlink()
     return rows
-
-
-def _header(path: Path) -> bytes:
-    from alpha_pipeline.ingest.dbn_header import read_header
-    from alpha_pipeline.ingest.stream import ByteStream
-
-    with ByteStream(path) as stream:
-        _, rest = read_header(stream)
-        length = stream.offset - len(rest)
-    with ByteStream(path) as stream:
-        head = memoryview(bytearray(length))
-        stream.fill(head)
-        return bytes(head)
 
 
 def run() -> list[Row]:

@@ -25,13 +25,11 @@ from alpha_core.shapes import LEVELS
 from alpha_pipeline.ingest.depth_message import DEPTH, SHOWN, SNAPSHOT, TRADE, nano, parsed, reason, whole
 from alpha_pipeline.ingest.diff_book import DiffBook, Difference, Level
 from alpha_pipeline.ingest.lines import Lines
+from alpha_pipeline.ingest.one_symbol import INSTRUMENT_ID, OneSymbolFile
 from alpha_pipeline.ingest.raw import FileName
 from alpha_pipeline.ingest.records import LENGTH_UNIT, MBP10_DTYPE, RTYPE_MBP10, UNDEF_PRICE, Flag
-from alpha_pipeline.ingest.symbology import Listing
 from alpha_pipeline.instrument import InstrumentSpec
 
-INSTRUMENT_ID = 1
-NEVER = 2**64 - 1
 MAX_LOTS = 2**32 - 1
 MOST_TYPES = 32
 UNTOLD = (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError)
@@ -43,23 +41,17 @@ BEGINNING = 1000
 NANOS_PER_DAY = 86_400 * 10**9
 
 
-class DepthLog:
-    """One log being read, front to back, once; the attributes are those of `raw.RawFile`."""
+class DepthLog(OneSymbolFile):
+    """One log being read, front to back, once."""
 
-    version = 1
     schema = "depth-log"
 
     def __init__(self, path: Path, spec: InstrumentSpec, beside: Sequence[Path] = ()) -> None:
         """`beside` are the files of the day: earlier logs lead to this one, and to a later one this one leads."""
-        self.path = path
-        self.records_read = 0
-        self.trailing_bytes = 0
-        self.truncated = False
-        self.skipped_by_type: Counter[str] = Counter()
+        super().__init__(path, symbol_in(path.name))
         self._odd_sizes = self._sizeless = self._elsewhere = 0
         self._shown = b""
         self._lot_nanos = spec.lot_nanos
-        self._symbol = symbol_in(path.name)
         self._day = day_in(path.name)
         days = {other: day_in(other.name) for other in beside if symbol_in(other.name) == self._symbol}
         earlier = [(day, other) for other, day in days.items() if 0 <= day < self._day]
@@ -73,16 +65,6 @@ class DepthLog:
 
     def __exit__(self, *_: object) -> None:
         self._lines.close()
-
-    @property
-    def requested(self) -> list[str]:
-        """The symbol in the file's name."""
-        return [self._symbol]
-
-    @property
-    def listings(self) -> list[Listing]:
-        """The one instrument of the log."""
-        return [Listing(symbol=self._symbol, instrument_id=INSTRUMENT_ID, start_ns=0, end_ns=NEVER)]
 
     @property
     def counts(self) -> Mapping[str, int]:

@@ -17,8 +17,8 @@ MAX_LINE = 1 << 24
 BUFFER = 1 << 20
 
 
-class Lines:
-    """Numbered lines without their ends, from 1; a file that is cut gives its whole lines.
+class _Text:
+    """A text file being read; one that is cut gives its whole lines.
 
     Attributes:
         truncated: whether the compressed data end early, or the last line has no end (known at the end).
@@ -31,17 +31,21 @@ class Lines:
         self.trailing_bytes = 0
         self._file, self._stream = _opened(path)
 
-    def __enter__(self) -> "Lines":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Release the file."""
         self._file.close()
         if self._stream is not None:
             self._stream.close()
+
+
+class Lines(_Text):
+    """Numbered lines without their ends, from 1."""
+
+    def __enter__(self) -> "Lines":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         number = 0
@@ -68,28 +72,14 @@ class Lines:
             raise _damaged(self._path, error) from error
 
 
-class LineBlocks:
-    """Whole lines of a text file, many at a time.
-
-    Attributes:
-        truncated: whether the compressed data end early, or the last line has no end (known at the end).
-        trailing_bytes: length of that last line.
-    """
+class LineBlocks(_Text):
+    """Whole lines, many at a time."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self.truncated = False
-        self.trailing_bytes = 0
-        self._file, self._stream = _opened(path)
+        super().__init__(path)
         self._bytes = b""
         self._ends = np.empty(0, np.int64)
         self._over = False
-
-    def close(self) -> None:
-        """Release the file."""
-        self._file.close()
-        if self._stream is not None:
-            self._stream.close()
 
     def held(self) -> int:
         """Whole lines that `take` can give; reads on when it has none, so that 0 is the end.

@@ -29,7 +29,6 @@ from alpha_pipeline.ingest.lines import LineBlocks
 from alpha_pipeline.ingest.lobster_rows import (
     FIELDS,
     HALT,
-    INSTRUMENT_ID,
     Messages,
     RowMaker,
     books_of,
@@ -38,12 +37,11 @@ from alpha_pipeline.ingest.lobster_rows import (
     wrong_books,
     wrong_messages,
 )
+from alpha_pipeline.ingest.one_symbol import OneSymbolFile
 from alpha_pipeline.ingest.raw import FileName
-from alpha_pipeline.ingest.symbology import Listing
 from alpha_pipeline.instrument import InstrumentSpec
 
 NEW_YORK = ZoneInfo("America/New_York")
-NEVER = 2**64 - 1
 BOOK = "_orderbook_"
 MESSAGE = "_message_"
 BATCH_LINES = 1 << 14
@@ -54,25 +52,15 @@ SHOWN = 80
 """Characters of a wrong line that an error shows."""
 
 
-class LobsterFile:
-    """A pair being read by its messages, front to back, once; of the book file itself nothing is given.
-
-    The attributes are those of `raw.RawFile`.
-    """
-
-    version = 1
+class LobsterFile(OneSymbolFile):
+    """A pair being read by its messages, front to back, once; of the book file itself nothing is given."""
 
     def __init__(self, path: Path) -> None:
         match = LobsterSource.NAME.fullmatch(path.name)
         assert match is not None, "the source recognised the name"
-        self.path = path
+        super().__init__(path, match["ticker"])
         self.schema = f"lobster-{match['levels']}"  # files of several depths repeat one another
-        self.records_read = 0
-        self.trailing_bytes = 0
-        self.truncated = False
-        self.skipped_by_type: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
-        self._symbol = match["ticker"]
         self._levels = int(match["levels"])
         midnight = datetime.strptime(match["date"], "%Y-%m-%d").replace(tzinfo=NEW_YORK)
         self._maker = RowMaker(int(midnight.timestamp()) * 10**9)
@@ -90,16 +78,6 @@ class LobsterFile:
     def __exit__(self, *_: object) -> None:
         self._messages.close()
         self._books.close()
-
-    @property
-    def requested(self) -> list[str]:
-        """The ticker in the file's name."""
-        return [self._symbol]
-
-    @property
-    def listings(self) -> list[Listing]:
-        """The one instrument of the pair."""
-        return [Listing(symbol=self._symbol, instrument_id=INSTRUMENT_ID, start_ns=0, end_ns=NEVER)]
 
     def chunks(self, chunk_records: int) -> Iterator[np.ndarray]:
         """Records in the order of the messages, [n] MBP10_DTYPE, each chunk of its own memory.

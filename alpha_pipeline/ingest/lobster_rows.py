@@ -7,9 +7,9 @@ import pyarrow as pa
 from pyarrow import csv
 
 from alpha_core.shapes import LEVELS
+from alpha_pipeline.ingest.one_symbol import INSTRUMENT_ID
 from alpha_pipeline.ingest.records import LENGTH_UNIT, MBP10_DTYPE, RTYPE_MBP10, UNDEF_PRICE, Flag
 
-INSTRUMENT_ID = 1
 PRICE_NANOS = 100_000
 DUMMY_PRICE = 9_999_999_999
 MAX_PRICE = UNDEF_PRICE // PRICE_NANOS
