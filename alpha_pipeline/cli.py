@@ -101,6 +101,32 @@ def simulate(
 
 
 @app.command()
+def facts(
+    instrument: Annotated[str, typer.Option(help="An instrument with a [simulator] section.")] = "demo",
+    days: Annotated[int | None, typer.Option(min=1, help="First days to look at; all if not given.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the page that draws them.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Compute the stylised facts of a simulated market; the page shows them beside published values."""
+    from alpha_pipeline.config import load
+    from alpha_pipeline.report.market_facts import write_page
+    from alpha_pipeline.run import simulator_of
+    from alpha_pipeline.simulator.stylised import facts_of_market
+
+    config = load(instrument, Workspace.locate())
+    simulator = simulator_of(config)
+    days = days or simulator.days
+    found = facts_of_market(simulator, config.instrument.tick_nanos, days)
+    if as_json:
+        print(json.dumps(dict(found.numbers), indent=1))
+    else:
+        for name, value in found.numbers.items():
+            print(f"{name}: {value:.4g}")
+    if html is not None:
+        _say(f"page: {write_page(found, simulator, config.name, days, html)}")
+
+
+@app.command()
 def build(
     instrument: Annotated[str, typer.Option(help="Name of a file in instruments/, without .toml.")] = "demo",
     raw: Annotated[str | None, typer.Option(help="Folder or URL with raw files.")] = None,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alpha_core.errors import ConfigError, DataError
 from alpha_pipeline.artifacts import WHOLE, Artifact, write_atomically
@@ -19,6 +19,9 @@ from alpha_pipeline.stages.base import Scope, Stage, open_scope
 from alpha_pipeline.stages.oos_gate import VERDICT_FILE
 from alpha_pipeline.stages.report import FILE as REPORT_FILE
 from alpha_pipeline.workers import worker_count
+
+if TYPE_CHECKING:
+    from alpha_pipeline.simulator import SimulatorConfig
 
 DAY_STAGES: tuple[Stage, ...] = tuple(stage for stage in STAGES if stage.per_day)
 """From raw files to the feature cache, one day at a time."""
@@ -192,27 +195,31 @@ def ensure_market(config: PipelineConfig, folder: Path, *, say: Callable[[str], 
         folder: where the DBN files go; `simulation.json` beside them says what made them.
         say: receives lines of progress.
     """
-    if config.simulator is None:
-        raise ConfigError(
-            f"{config.name} has no [simulator] section, so no market to simulate: name one that has"
-        )
+    simulator = simulator_of(config)
     from alpha_pipeline.simulator import VERSION, simulate_days
     from alpha_pipeline.stages.code import code_of
 
     record = folder / "simulation.json"
-    identity = digest_json(
-        [config.simulator, config.instrument, VERSION, code_of("alpha_pipeline.simulator")]
-    )
+    identity = digest_json([simulator, config.instrument, VERSION, code_of("alpha_pipeline.simulator")])
     present = sorted(folder.glob("*.dbn.zst"))
     if record.is_file() and _describe(identity, present) == record.read_text():
         return present
-    say(f"simulating {config.simulator.days} days of {config.name} into {folder}")
+    say(f"simulating {simulator.days} days of {config.name} into {folder}")
     folder.mkdir(parents=True, exist_ok=True)
-    written = simulate_days(config.simulator, config.instrument, folder)
+    written = simulate_days(simulator, config.instrument, folder)
     for stray in set(present) - set(written):
         stray.unlink()
     write_atomically(record, _describe(identity, sorted(written)).encode())
     return written
+
+
+def simulator_of(config: PipelineConfig) -> "SimulatorConfig":
+    """Settings of the instrument's simulated market. Raises ConfigError when it has none."""
+    if config.simulator is None:
+        raise ConfigError(
+            f"{config.name} has no [simulator] section, so no market to simulate: name one that has"
+        )
+    return config.simulator
 
 
 def _describe(identity: str, files: Sequence[Path]) -> str:

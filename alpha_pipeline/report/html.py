@@ -12,6 +12,7 @@ from alpha_pipeline.artifacts import write_atomically
 from alpha_pipeline.report.heat import HeatTable
 from alpha_pipeline.report.heat import render as render_heat
 from alpha_pipeline.report.page import POLICY, SCRIPT, STYLE
+from alpha_pipeline.report.svg import Plot, draw
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -52,6 +53,7 @@ class Section:
         title: heading.
         text: a sentence or two on what is shown.
         heat: a table of figures coloured by how bad they are.
+        plots: still drawings, which need no script.
         figures: Plotly figures; their titles become headings.
         tables: (caption, table) pairs.
         details: folded parts.
@@ -60,6 +62,7 @@ class Section:
     title: str
     text: str = ""
     heat: HeatTable | None = None
+    plots: Sequence[Plot] = ()
     figures: "Sequence[go.Figure]" = ()
     tables: "Sequence[tuple[str, pl.DataFrame]]" = ()
     details: Sequence[Detail] = ()
@@ -241,6 +244,8 @@ def _section(index: int, section: Section, figures: _Figures) -> Iterator[str]:
         yield f"<p>{_text(section.text)}</p>"
     if section.heat is not None:
         yield render_heat(section.heat)
+    for plot in section.plots:
+        yield f"<figure><h3>{_text(plot.title)}</h3>{draw(plot)}</figure>"
     for figure in section.figures:
         yield figures.place(figure)
     for caption, table in section.tables:

@@ -36,6 +36,7 @@ td.digest { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospac
 ul { margin: 6px 0; padding-left: 22px; }
 figure { margin: 8px 0 20px; min-width: 0; }
 .plot { width: 100%; }
+.drawing { display: block; width: 100%; max-width: 760px; height: auto; }
 h4 { font-size: .9rem; margin: 10px 0 2px; }
 .detail { border-left: 3px solid var(--line); padding-left: 12px; margin: 2px 0; }
 .tall { max-height: 75vh; overflow-y: auto; }

@@ -13,83 +13,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.signal import lfilter
-from scipy.stats import kurtosis, rankdata
+from scipy.stats import rankdata
 
 from alpha_core.shapes import HORIZONS
-from alpha_pipeline.ingest.records import Flag
 from alpha_pipeline.simulator.config import SimulatorConfig
-from alpha_pipeline.simulator.days import SimulatedDay, simulate_day
+from alpha_pipeline.simulator.days import simulate_day
+from alpha_pipeline.simulator.event_series import EventSeries, change, event_series
+from alpha_pipeline.simulator.stylised import stylised_facts
 
 _TICK = 250_000_000
 FLOW_SPAN = 300
-
-
-@dataclass(frozen=True, kw_only=True)
-class EventSeries:
-    """A day by event, from the records alone but for `signal`.
-
-    Attributes:
-        mid2: [events] int64, bid + ask in ticks, after the event.
-        spread: [events] int64 ticks.
-        imbalance: [events] float64, (bid size - ask size) / sum at the touch.
-        signed_volume: [events] float64 lots, bought minus sold by market orders.
-        trade_sign: [trades] float64, +1 or -1 per event with trades, in order.
-        ofi: [events] float64, order-flow imbalance of the touch (Cont, Kukanov, Stoikov 2014).
-        signal: [events] float64, the latent signal.
-        depth: [10] float64, mean size by level, both sides.
-    """
-
-    mid2: np.ndarray
-    spread: np.ndarray
-    imbalance: np.ndarray
-    signed_volume: np.ndarray
-    trade_sign: np.ndarray
-    ofi: np.ndarray
-    signal: np.ndarray
-    depth: np.ndarray
-
-
-def event_series(day: SimulatedDay, tick_nanos: int = _TICK) -> EventSeries:
-    """Reduce a day's records to one row per event."""
-    records = day.records
-    last = (records["flags"] & np.uint8(Flag.LAST)) != 0
-    levels = records["levels"][last]
-    bid, ask = levels["bid_px"][:, 0] // tick_nanos, levels["ask_px"][:, 0] // tick_nanos
-    bid_lots, ask_lots = (levels[k][:, 0].astype(np.float64) for k in ("bid_sz", "ask_sz"))
-    sign = np.where(records["side"] == b"B", 1.0, -1.0) * (records["action"] == b"T")
-    starts = np.concatenate(([0], np.flatnonzero(last)[:-1] + 1))
-    signed = np.add.reduceat(sign * records["size"], starts)
-    return EventSeries(
-        mid2=bid + ask,
-        spread=ask - bid,
-        imbalance=(bid_lots - ask_lots) / (bid_lots + ask_lots),
-        signed_volume=signed,
-        trade_sign=np.sign(signed[signed != 0]),
-        ofi=order_flow_imbalance(bid, ask, bid_lots, ask_lots),
-        signal=day.truth.astype(np.float64),
-        depth=0.5 * (levels["bid_sz"].mean(axis=0) + levels["ask_sz"].mean(axis=0)),
-    )
-
-
-def order_flow_imbalance(
-    bid: np.ndarray, ask: np.ndarray, bid_lots: np.ndarray, ask_lots: np.ndarray
-) -> np.ndarray:
-    """e_n of Cont, Kukanov, Stoikov (2014), [events] float64; 0 for the first event."""
-    bid_step, ask_step = np.diff(bid), np.diff(ask)
-    demand = np.where(bid_step >= 0, bid_lots[1:], 0.0) - np.where(bid_step <= 0, bid_lots[:-1], 0.0)
-    supply = np.where(ask_step <= 0, ask_lots[1:], 0.0) - np.where(ask_step >= 0, ask_lots[:-1], 0.0)
-    return np.concatenate(([0.0], demand - supply))
 
 
 def ema(values: np.ndarray, span: float) -> np.ndarray:
     """Exponential moving average with time constant `span` events, causal, from 0."""
     keep = np.exp(-1.0 / span)
     return np.asarray(lfilter([1.0 - keep], [1.0, -keep], values))
-
-
-def change(mid2: np.ndarray, horizon: int) -> np.ndarray:
-    """Change of the mid over `horizon` events in ticks, [events - horizon] float64."""
-    return 0.5 * (mid2[horizon:] - mid2[:-horizon])
 
 
 def rank_auc(up: np.ndarray, score: np.ndarray) -> float:
@@ -165,7 +104,7 @@ class Predictability:
 
 def measure(config: SimulatorConfig, days: int) -> tuple[Predictability, list[EventSeries]]:
     """Simulate days and measure them."""
-    series = [event_series(simulate_day(config, _TICK, config.day(i), i)) for i in range(days)]
+    series = [event_series(simulate_day(config, _TICK, config.day(i), i), _TICK) for i in range(days)]
     signals = [d.signal for d in series]
     flows = [flow_score(d) for d in series]
     scale = float(np.std(np.concatenate(flows)))
@@ -185,39 +124,6 @@ def _trader(
 ) -> tuple[float, float, float]:
     results = np.array([trader_pnl(d, s, enter, 0.5) for d, s in zip(days, scores, strict=True)])
     return float(results[:, 0].mean()), float(results[:, 0].std(ddof=1)), float(results[:, 1].mean())
-
-
-def stylised_facts(days: Sequence[EventSeries]) -> dict[str, float]:
-    """Numbers the literature reports, pooled over days; windows are of 100 events."""
-    returns = [change(d.mid2[::100], 1) for d in days]
-    flows = [d.ofi[1 : 1 + 100 * len(r)].reshape(-1, 100).sum(1) for d, r in zip(days, returns, strict=True)]
-    signs = [d.trade_sign for d in days]
-    spread = np.concatenate([d.spread for d in days])
-    pooled = np.concatenate(returns)
-    return {
-        "share of events with a one-tick spread": float(np.mean(spread == 1)),
-        "share of events with a two-tick spread": float(np.mean(spread == 2)),
-        "R2 of OFI against the return of the same 100 events": float(
-            np.corrcoef(np.concatenate(flows), pooled)[0, 1] ** 2
-        ),
-        "autocorrelation of trade signs, lag 1": _autocorrelation(signs, 1),
-        "autocorrelation of trade signs, lag 10": _autocorrelation(signs, 10),
-        "autocorrelation of returns, lag 1": _autocorrelation(returns, 1),
-        "autocorrelation of squared returns, lag 1": _autocorrelation([r**2 for r in returns], 1),
-        "autocorrelation of squared returns, lag 10": _autocorrelation([r**2 for r in returns], 10),
-        "excess kurtosis of returns": float(kurtosis(pooled)),
-        "mid moves of half a tick per event": float(np.mean([np.mean(np.diff(d.mid2) != 0) for d in days])),
-        "trades (events) per event": float(np.mean([len(d.trade_sign) / len(d.mid2) for d in days])),
-        "mean size at the touch, lots": float(np.mean([d.depth[0] for d in days])),
-        "mean size at level 5, lots": float(np.mean([d.depth[4] for d in days])),
-        "mean size at level 10, lots": float(np.mean([d.depth[9] for d in days])),
-    }
-
-
-def _autocorrelation(series: Sequence[np.ndarray], lag: int) -> float:
-    mean = np.concatenate(series).mean()
-    products = np.concatenate([(s[lag:] - mean) * (s[:-lag] - mean) for s in series])
-    return float(products.mean() / np.concatenate(series).var())
 
 
 def render(results: Sequence[Predictability], facts: dict[str, float]) -> str:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from alpha_pipeline.simulator import SimulatorConfig, simulate_day
-from alpha_pipeline.simulator.facts import change, ema, event_series, flow_score, pooled_auc, trader_pnl
+from alpha_pipeline.simulator.event_series import change, event_series
+from alpha_pipeline.simulator.facts import ema, flow_score, pooled_auc, trader_pnl
 
 TICK_NANOS = 250_000_000
 DAYS = 8
@@ -14,7 +15,7 @@ DAYS = 8
 
 def series(rho: float, days: int, events: int = 60_000):
     config = SimulatorConfig(events_per_day=events, rho=rho, seed=11)
-    return [event_series(simulate_day(config, TICK_NANOS, config.day(k), k)) for k in range(days)]
+    return [event_series(simulate_day(config, TICK_NANOS, config.day(k), k), TICK_NANOS) for k in range(days)]
 
 
 @pytest.fixture(scope="module")

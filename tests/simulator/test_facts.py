@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from alpha_pipeline.simulator import facts
+from alpha_pipeline.simulator.event_series import EventSeries, event_series, order_flow_imbalance
+from alpha_pipeline.simulator.stylised import stylised_facts
 
 
 def test_auc_with_ties_counts_a_half():
@@ -17,7 +19,7 @@ def test_order_flow_imbalance_by_hand():
     bid_lots, ask_lots = np.array([5.0, 8.0, 3.0, 3.0]), np.array([7.0, 6.0, 9.0, 4.0])
     # +3 on the bid, -1 on the ask; then both prices rise: +3 new bid, +6 old ask; then 5 lots leave the ask
     expected = [0.0, 4.0, 9.0, 5.0]
-    np.testing.assert_array_equal(facts.order_flow_imbalance(bid, ask, bid_lots, ask_lots), expected)
+    np.testing.assert_array_equal(order_flow_imbalance(bid, ask, bid_lots, ask_lots), expected)
 
 
 def test_moving_average_starts_from_zero():
@@ -29,7 +31,8 @@ def test_moving_average_starts_from_zero():
 
 def test_trader_pays_half_the_spread_and_the_cost_for_each_lot():
     mid2 = np.array([20, 20, 24, 24, 18, 18])
-    day = facts.EventSeries(
+    day = EventSeries(
+        time_ns=np.arange(6),
         mid2=mid2,
         spread=np.full(6, 1),
         imbalance=np.zeros(6),
@@ -53,7 +56,7 @@ def test_command_prints_the_tables(capsys):
 
 
 def test_stylised_facts_lie_where_markets_do(simulated):
-    found = facts.stylised_facts([facts.event_series(simulated)])
+    found = stylised_facts([event_series(simulated, 250_000_000)])
     assert 0.05 < found["autocorrelation of trade signs, lag 1"] < 0.5
     assert 0.5 < found["R2 of OFI against the return of the same 100 events"] < 0.95
     assert abs(found["autocorrelation of returns, lag 1"]) < 0.3
