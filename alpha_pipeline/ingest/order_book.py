@@ -4,7 +4,8 @@ Add, modify, cancel and clear change a book; trade, fill and none never do. A re
 it stands (an order id that is not known, a price that is not defined, ...) is counted by its reason.
 
 Arrays that most functions share, see their owners: `sides` of Books; `nodes`, `after`, `pool` of Levels; `slots`,
-`used` of Orders; `counts`.
+`used` of Orders; `counts`. Below `fold`, functions that take the owners themselves are compiled into their caller:
+called, they would count the arrays in and out, which costs more than the work.
 """
 
 from typing import NamedTuple
@@ -138,8 +139,7 @@ def fold(
         Number of rows written, or -1 - i when record i makes an event longer than that.
     """
     sides, states, ladders, last = books.sides, books.states, books.ladders, books.last
-    nodes, after, pool = levels.nodes, levels.after, levels.pool
-    slots, used = orders.slots, orders.used
+    nodes, after = levels.nodes, levels.after
     written = 0
     for i in range(len(records)):
         book, record = numbers[i], records[i]
@@ -148,7 +148,7 @@ def fold(
         ends, shows = flags & LAST, action in (TRADE, CLEAR)
         state[SUSPECT] |= flags & MAYBE_BAD_BOOK
         if action in (ADD, CANCEL, MODIFY, CLEAR):
-            _apply(sides, nodes, after, pool, slots, used, counts, book, record)
+            _apply(books, levels, orders, counts, book, record)
         if shows or ends:
             _write_fields(nodes, after, sides, book, record, flags | state[SUSPECT], row)
             counts[BEYOND_32_BITS] += show_ladder(nodes, after, sides, book, row[LADDER:])
@@ -195,18 +195,11 @@ def _side_of_letter(letter: int) -> int:
     return BID if letter == SIDE_B else ASK if letter == SIDE_A else NONE
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, inline="always")
 def _apply(
-    sides: np.ndarray,
-    nodes: np.ndarray,
-    after: np.ndarray,
-    pool: np.ndarray,
-    slots: np.ndarray,
-    used: np.ndarray,
-    counts: np.ndarray,
-    book: int,
-    record: np.ndarray,
+    books: Books, levels: Levels, orders: Orders, counts: np.ndarray, book: int, record: np.ndarray
 ) -> None:
+    sides, (nodes, after, pool) = books.sides, levels
     action, flags = (record[4] >> 48) & 0xFF, (record[4] >> 32) & 0xFF
     if action == CLEAR:
         _clear_side(sides, after, pool, 2 * book + BID)
@@ -214,9 +207,9 @@ def _apply(
     elif flags & TOB and (action != CANCEL or record[3] == UNDEF_PRICE):
         _replace_side(sides, nodes, after, pool, counts, book, record)
     elif action == CANCEL:
-        _cancel(sides, nodes, after, pool, slots, used, counts, book, record)
+        _cancel(books, levels, orders, counts, book, record)
     else:
-        _place(sides, nodes, after, pool, slots, used, counts, book, record)
+        _place(books, levels, orders, counts, book, record)
 
 
 @numba.njit(cache=True)
@@ -267,18 +260,11 @@ def _leave_level(
         remove_level(nodes, after, pool, sides[side_of(order[OWNER]), HEAD], node)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, inline="always")
 def _cancel(
-    sides: np.ndarray,
-    nodes: np.ndarray,
-    after: np.ndarray,
-    pool: np.ndarray,
-    slots: np.ndarray,
-    used: np.ndarray,
-    counts: np.ndarray,
-    book: int,
-    record: np.ndarray,
+    books: Books, levels: Levels, orders: Orders, counts: np.ndarray, book: int, record: np.ndarray
 ) -> None:
+    sides, (nodes, after, pool), (slots, used) = books.sides, levels, orders
     size, slot = record[4] & MAX_SIZE, slot_of(slots, book, record[2])
     order = slots[slot]
     if not _is_open(sides, order[OWNER]):
@@ -293,19 +279,12 @@ def _cancel(
     take_out(slots, used, slot)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, inline="always")
 def _place(
-    sides: np.ndarray,
-    nodes: np.ndarray,
-    after: np.ndarray,
-    pool: np.ndarray,
-    slots: np.ndarray,
-    used: np.ndarray,
-    counts: np.ndarray,
-    book: int,
-    record: np.ndarray,
+    books: Books, levels: Levels, orders: Orders, counts: np.ndarray, book: int, record: np.ndarray
 ) -> None:
     """Give an order the side, price and size of an add or a modify, whether it was known or not."""
+    sides, (nodes, after, pool), (slots, used) = books.sides, levels, orders
     size, which, price = record[4] & MAX_SIZE, _side_of_letter((record[4] >> 56) & 0xFF), record[3]
     is_add = (record[4] >> 48) & 0xFF == ADD
     slot = slot_of(slots, book, record[2])
