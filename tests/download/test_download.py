@@ -76,6 +76,17 @@ def fetch(config, pauses, tmp_path):
     return run
 
 
+@pytest.fixture
+def workspace(vendor_side, tmp_path):
+    """A workspace with an instrument that is fetched from the stand-in."""
+    (tmp_path / "instruments").mkdir()
+    (tmp_path / "instruments" / "test.toml").write_text(
+        '[instrument]\nname = "test"\nsymbols = ["TEST"]\ntick_size = "0.25"\ncalendar = "24/7"\n\n'
+        f'[download]\ndataset = "GLBX.MDP3"\nsymbols = ["TEST"]\ngateway = "{vendor_side.gateway}"\n'
+    )
+    return Workspace(tmp_path)
+
+
 def sequences(path):
     return databento.DBNStore.from_file(path).to_ndarray()["sequence"].tolist()
 
@@ -278,15 +289,7 @@ def test_one_failing_day_does_not_stop_the_next(fetch, vendor_side):
     assert [r.outcome for r in results] == [FAILED, FETCHED]
 
 
-def test_command_fetches_into_the_folder_of_the_instrument(vendor_side, tmp_path):
-    workspace = Workspace(tmp_path)
-    (tmp_path / "instruments").mkdir()
-    section = f'dataset = "GLBX.MDP3"\nsymbols = ["TEST"]\ngateway = "{vendor_side.gateway}"\n'
-    text = (
-        '[instrument]\nname = "test"\nsymbols = ["TEST"]\ntick_size = "0.25"\ncalendar = "24/7"\n\n[download]\n'
-        + section
-    )
-    (tmp_path / "instruments" / "test.toml").write_text(text)
+def test_command_fetches_into_the_folder_of_the_instrument(workspace):
     assert price_of("test", workspace, DAY, "2024-03-07") == {"days": 2, "dollars": 2.5}
     (result,) = fetch_market("test", workspace, DAY, DAY)
     assert result.file == FILE
@@ -298,15 +301,7 @@ def test_command_fetches_into_the_folder_of_the_instrument(vendor_side, tmp_path
         list(fetch_market("test", workspace, DAY, "2024-03-05"))
 
 
-def test_a_person_can_launch_the_download_of_a_span_of_days(vendor_side, tmp_path):
-    workspace = Workspace(tmp_path)
-    (tmp_path / "instruments").mkdir()
-    section = f'dataset = "GLBX.MDP3"\nsymbols = ["TEST"]\ngateway = "{vendor_side.gateway}"\n'
-    text = (
-        '[instrument]\nname = "test"\nsymbols = ["TEST"]\ntick_size = "0.25"\ncalendar = "24/7"\n\n[download]\n'
-        + section
-    )
-    (tmp_path / "instruments" / "test.toml").write_text(text)
+def test_a_person_can_launch_the_download_of_a_span_of_days(workspace):
     job = build_defs(workspace, ["test"]).resolve_job_def("test_download")
     config = {"ops": {"test_fetch": {"config": {"first": DAY, "last": DAY}}}}
     with dg.instance_for_test() as instance:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -88,67 +89,72 @@ def _nanoseconds(text: str) -> int:
     return whole * 10**9 + int(fraction.ljust(9, "0") or 0)
 
 
-def handler(state: StandIn) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class Handler(BaseHTTPRequestHandler):
+    """Answers requests as the state says."""
 
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+    protocol_version = "HTTP/1.1"
 
-        def do_GET(self) -> None:
-            self.answer({k: v[0] for k, v in parse_qs(urlparse(self.path).query).items()})
+    def __init__(self, state: StandIn, *connection: Any) -> None:
+        self.state = state
+        super().__init__(*connection)  # which answers the requests
 
-        def do_POST(self) -> None:
-            raw = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            self.answer({k: v[0] for k, v in parse_qs(raw).items()})
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
 
-        def answer(self, asked: dict[str, str]) -> None:
-            call = urlparse(self.path).path.rsplit("/", 1)[-1]
-            state.requests.append(asked | {"call": call})
-            if self.headers.get("Authorization") != "Basic " + base64.b64encode(f"{KEY}:".encode()).decode():
-                self.tell(
-                    401, {"detail": {"case": "auth_failed", "message": "Authentication failed.", "docs": ""}}
-                )
-            elif call == "metadata.get_dataset_range":
-                self.tell(200, {"start": "2020-01-01T00:00:00Z", "end": state.available_until})
-            elif call == "metadata.get_cost":
-                self.tell(200, 1.25)
-            else:
-                self.stream(asked, state.script.popleft() if state.script else None)
+    def do_GET(self) -> None:
+        self.answer({k: v[0] for k, v in parse_qs(urlparse(self.path).query).items()})
 
-        def tell(self, status: int, content: Any, more: dict[str, str] | None = None) -> None:
-            body = json.dumps(content).encode()
-            self.send_response(status)
-            for name, value in (more or {}).items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(body)
+    def do_POST(self) -> None:
+        raw = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.answer({k: v[0] for k, v in parse_qs(raw).items()})
 
-        def stream(self, asked: dict[str, str], act: "Refusal | Break | Warned | None") -> None:
-            if isinstance(act, Refusal):
-                detail = {"case": act.case, "message": act.message, "docs": ""}
-                self.tell(act.status, {"detail": detail}, act.headers)
-                return
-            body = state.body(asked["start"], asked["end"])
-            self.send_response(200)
-            self.send_header("Transfer-Encoding", "chunked")
-            if isinstance(act, Warned):
-                self.send_header("X-Warning", json.dumps(act.texts))
-            self.end_headers()
-            whole = body[: act.after] if isinstance(act, Break) else body
-            for k in range(0, len(whole), 200):
-                piece = whole[k : k + 200]
-                self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
-            if not isinstance(act, Break) or act.politely:
-                self.wfile.write(b"0\r\n\r\n")
-            else:
-                self.wfile.flush()
-                self.close_connection = True
-                self.connection.shutdown(socket.SHUT_RDWR)
+    def answer(self, asked: dict[str, str]) -> None:
+        call = urlparse(self.path).path.rsplit("/", 1)[-1]
+        self.state.requests.append(asked | {"call": call})
+        if self.headers.get("Authorization") != "Basic " + base64.b64encode(f"{KEY}:".encode()).decode():
+            self.tell(
+                401, {"detail": {"case": "auth_failed", "message": "Authentication failed.", "docs": ""}}
+            )
+        elif call == "metadata.get_dataset_range":
+            self.tell(200, {"start": "2020-01-01T00:00:00Z", "end": self.state.available_until})
+        elif call == "metadata.get_cost":
+            self.tell(200, 1.25)
+        else:
+            self.stream(asked, self.state.script.popleft() if self.state.script else None)
 
-    return Handler
+    def tell(self, status: int, content: Any, more: dict[str, str] | None = None) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(status)
+        for name, value in (more or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def stream(self, asked: dict[str, str], act: "Refusal | Break | Warned | None") -> None:
+        if isinstance(act, Refusal):
+            detail = {"case": act.case, "message": act.message, "docs": ""}
+            self.tell(act.status, {"detail": detail}, act.headers)
+            return
+        body = self.state.body(asked["start"], asked["end"])
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        if isinstance(act, Warned):
+            self.send_header("X-Warning", json.dumps(act.texts))
+        self.end_headers()
+        self.send_pieces(body[: act.after] if isinstance(act, Break) else body)
+        if not isinstance(act, Break) or act.politely:
+            self.wfile.write(b"0\r\n\r\n")
+        else:
+            self.wfile.flush()
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+    def send_pieces(self, content: bytes) -> None:
+        for k in range(0, len(content), 200):
+            piece = content[k : k + 200]
+            self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
 
 
 @contextmanager
@@ -156,7 +162,7 @@ def serving(state: StandIn, folder: Path, trust: Callable[[Path], None]) -> Iter
     """Run the server; `trust` is told the certificate to believe in."""
     certificate, key = make_certificate(folder)
     trust(certificate)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler(state))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, state))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     server.socket = context.wrap_socket(server.socket, server_side=True)

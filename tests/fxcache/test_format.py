@@ -22,6 +22,23 @@ from alpha_pipeline.features.stream import compute_day
 from alpha_pipeline.fxcache import FXCACHE_VERSION, day_path, open_day
 from alpha_pipeline.fxcache import format as layout
 
+SAME_SHAPE = (
+    "ts",
+    "ts_event",
+    "segment",
+    "event_index",
+    "features",
+    "mid2",
+    "mid_open",
+    "duration_ns",
+    "volume",
+    "notional",
+    "trades",
+    "signed_volume",
+    "tape",
+)
+"""What a reader gives in the shape in which it was computed; the book comes by level."""
+
 
 @pytest.fixture
 def day(market_tables):
@@ -53,21 +70,7 @@ def test_columns_are_those_of_the_contract():
 
 def test_round_trip(day, cached):
     opened = open_day(cached, "full")
-    for name in (
-        "ts",
-        "ts_event",
-        "segment",
-        "event_index",
-        "features",
-        "mid2",
-        "mid_open",
-        "duration_ns",
-        "volume",
-        "notional",
-        "trades",
-        "signed_volume",
-        "tape",
-    ):
+    for name in SAME_SHAPE:
         np.testing.assert_array_equal(getattr(opened, name), day.columns[name], err_msg=name)
     np.testing.assert_array_equal(opened.book.reshape(-1, 40), day.columns["book"])
     assert opened.book.shape == (opened.rows, 10, 4)
@@ -136,22 +139,7 @@ def test_header_says_everything(day, cached):
 def test_views_lie_inside_the_map(cached):
     opened = open_day(cached)
     start, size = opened.mapped_range
-    for name in (
-        "ts",
-        "ts_event",
-        "segment",
-        "event_index",
-        "features",
-        "mid2",
-        "mid_open",
-        "duration_ns",
-        "volume",
-        "notional",
-        "trades",
-        "signed_volume",
-        "book",
-        "tape",
-    ):
+    for name in (*SAME_SHAPE, "book"):
         view = getattr(opened, name)
         assert start <= view.ctypes.data and view.ctypes.data + view.nbytes <= start + size, name
         assert not view.flags.writeable and not view.flags.owndata, name

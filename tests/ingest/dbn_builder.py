@@ -163,6 +163,31 @@ def header(
     ).encode()
 
 
+def mapping_record(symbol: str = "TEST", instrument_id: int = 1, **more: object) -> dbn.SymbolMappingMsg:
+    """A mapping in the body of a file, without an end; `more` are other fields of the record."""
+    fields = {
+        "publisher_id": 1,
+        "instrument_id": instrument_id,
+        "ts_event": T0,
+        "stype_in": dbn.SType.RAW_SYMBOL,
+        "stype_in_symbol": symbol,
+        "stype_out": dbn.SType.INSTRUMENT_ID,
+        "stype_out_symbol": str(instrument_id),
+        "start_ts": dbn.UNDEF_TIMESTAMP,
+        "end_ts": dbn.UNDEF_TIMESTAMP,
+    }
+    return dbn.SymbolMappingMsg(**(fields | more))
+
+
+def foreign(symbol: str = "STRANGER", instrument_id: int = 9) -> list[object]:
+    """A record of each type that lies between those of the market: system, error, mapping."""
+    return [
+        dbn.SystemMsg(ts_event=T0, msg="Heartbeat"),
+        dbn.ErrorMsg(ts_event=T0, err="late"),
+        mapping_record(symbol, instrument_id),
+    ]
+
+
 def frames(*parts: bytes) -> bytes:
     """Each part as a zstd frame of its own."""
     return b"".join(zstandard.ZstdCompressor().compress(part) for part in parts)

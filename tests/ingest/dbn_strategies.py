@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import databento_dbn as dbn
 import numpy as np
-from dbn_builder import ACTIONS, SIDES, T0, TICK, frames, header, skippable
+from dbn_builder import ACTIONS, SIDES, T0, TICK, foreign, frames, header, skippable
 from hypothesis import strategies as st
 
 from alpha_pipeline.ingest.records import UNDEF_PRICE
@@ -115,21 +115,6 @@ class Generator:
 
 def _one_of(rng: np.random.Generator, values: object) -> object:
     return values[int(rng.integers(len(values)))]
-
-
-def foreign() -> list[object]:
-    mapping = dbn.SymbolMappingMsg(
-        publisher_id=1,
-        instrument_id=9,
-        ts_event=T0,
-        stype_in=dbn.SType.RAW_SYMBOL,
-        stype_in_symbol="STRANGER",
-        stype_out=dbn.SType.INSTRUMENT_ID,
-        stype_out_symbol="9",
-        start_ts=dbn.UNDEF_TIMESTAMP,
-        end_ts=dbn.UNDEF_TIMESTAMP,
-    )
-    return [dbn.SystemMsg(ts_event=T0, msg="Heartbeat"), dbn.ErrorMsg(ts_event=T0, err="late"), mapping]
 
 
 @dataclass(frozen=True)

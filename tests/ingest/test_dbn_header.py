@@ -2,9 +2,8 @@
 
 from datetime import date, timedelta
 
-import databento_dbn as dbn
 import pytest
-from dbn_builder import DAY, T0, Interval, Mapping, Msg, header, write
+from dbn_builder import DAY, Interval, Mapping, Msg, header, mapping_record, write
 
 from alpha_core.errors import InputError
 from alpha_pipeline.ingest.databento import DbnFile
@@ -18,23 +17,6 @@ def read(path):
         for _ in file.chunks(16):
             pass
     return file
-
-
-def mapping_record(**more):
-    return dbn.SymbolMappingMsg(
-        **{
-            "publisher_id": 1,
-            "instrument_id": 1,
-            "ts_event": T0,
-            "stype_in": dbn.SType.RAW_SYMBOL,
-            "stype_in_symbol": "TEST",
-            "stype_out": dbn.SType.INSTRUMENT_ID,
-            "stype_out_symbol": "1",
-            "start_ts": dbn.UNDEF_TIMESTAMP,
-            "end_ts": dbn.UNDEF_TIMESTAMP,
-        }
-        | more
-    )
 
 
 @pytest.mark.parametrize("number", ["12a", "-1", "4294967296", "1 2"])

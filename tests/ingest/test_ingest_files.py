@@ -6,7 +6,7 @@ import databento_dbn as dbn
 import numpy as np
 import pytest
 import zstandard
-from dbn_builder import T0, TICK, Msg, frames, header, skippable, write
+from dbn_builder import T0, TICK, Msg, foreign, frames, header, skippable, write
 
 from alpha_core.errors import InputError
 from alpha_pipeline.ingest import ingest_day
@@ -72,19 +72,7 @@ def test_chunks_give_the_bytes_that_were_written(tmp_path, chunk_records):
 
 
 def mixed_records():
-    mapping = dbn.SymbolMappingMsg(
-        publisher_id=1,
-        instrument_id=1,
-        ts_event=T0,
-        stype_in=dbn.SType.RAW_SYMBOL,
-        stype_in_symbol="TEST",
-        stype_out=dbn.SType.INSTRUMENT_ID,
-        stype_out_symbol="1",
-        start_ts=dbn.UNDEF_TIMESTAMP,
-        end_ts=dbn.UNDEF_TIMESTAMP,
-    )
-    system = dbn.SystemMsg(ts_event=T0, msg="Heartbeat")
-    error = dbn.ErrorMsg(ts_event=T0, err="late")
+    system, error, mapping = foreign("TEST", 1)
     return [mapping, FOUR[0], system, system, FOUR[1], error, FOUR[2], FOUR[3], system]
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import databento_dbn as dbn
 import numpy as np
 import pytest
-from dbn_builder import LAST, T0, TICK, Order, header, write
-from dbn_strategies import SECOND, File, contained, foreign
+from dbn_builder import LAST, T0, TICK, Order, foreign, header, write
+from dbn_strategies import SECOND, File, contained
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ingested_day import Day, load
