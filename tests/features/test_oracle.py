@@ -132,22 +132,25 @@ def _after(last, later):
 @pytest.mark.parametrize("feature", CATALOGUE, ids=lambda f: f.name)
 def test_a_row_is_the_same_when_the_future_is_cut_off(feature, market, whole, shortened):
     place = FEATURE_NAMES.index(feature.name)
-    _same_past(lambda columns: columns["features"][:, place], market, whole, shortened)
+    assert _changed_pasts(lambda columns: columns["features"][:, place], market, whole, shortened) == []
 
 
 @pytest.mark.parametrize("feature", CATALOGUE, ids=lambda f: f.name)
 def test_leak_same_timestamp_a_row_ignores_garbage_that_follows_it(feature, market, whole, corrupted):
     place = FEATURE_NAMES.index(feature.name)
-    _same_past(lambda columns: columns["features"][:, place], market, whole, corrupted)
+    assert _changed_pasts(lambda columns: columns["features"][:, place], market, whole, corrupted) == []
 
 
-def _same_past(column, market, whole, others):
-    """Every row known at each cut is bit for bit what it is in the uncut day."""
+def _changed_pasts(column, market, whole, others):
+    """The samplers and cuts at which a row known by then is not bit for bit what it is in the uncut day."""
+    changed = []
     for (sampler, cut), other in others.items():
         good = sum(e["state"] == 0 for e in market[:cut])
         known = int((whole[sampler].columns["event_index"] < good).sum())
         mine, theirs = (day.columns for day in (whole[sampler], other))
-        assert column(mine)[:known].tobytes() == column(theirs)[:known].tobytes(), (sampler, cut)
+        if column(mine)[:known].tobytes() != column(theirs)[:known].tobytes():
+            changed.append((sampler, cut))
+    return changed
 
 
 def test_no_sampler_chooses_a_row_by_what_comes_later(market, whole, shortened, corrupted):
@@ -176,7 +179,7 @@ def test_no_sampler_chooses_a_row_by_what_comes_later(market, whole, shortened, 
     ],
 )
 def test_other_columns_do_not_look_ahead_either(name, market, whole, corrupted):
-    _same_past(lambda columns: columns[name], market, whole, corrupted)
+    assert _changed_pasts(lambda columns: columns[name], market, whole, corrupted) == []
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

@@ -74,14 +74,13 @@ def folder(tmp_path):
     return tmp_path / "raw"
 
 
-def one_sentence(done, says, lead="error: "):
-    """The outcome is exit code 1 and, at the end of stderr, one line that says so."""
+def error_of(done, lead="error: "):
+    """What is said of an outcome that must be exit code 1 and, at the end of stderr, one line that says why."""
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     assert "dagster._core" not in done.stderr
     told = done.stderr.splitlines()
     (line,) = [line for line in told if line.startswith(lead)]
-    assert says in line
     assert line == told[-1]
     return line
 
@@ -133,9 +132,8 @@ def mbp1_file(path):
 def test_folder_with_nothing_but_a_text_file(alpha, folder):
     file_of(folder, 0).write_text("date,price\n2024-01-02,1\n")
     done = alpha.run_inside("--raw", folder)
-    line = one_sentence(
-        done, f"{file_of(folder, 0)} is not a DBN file: byte 0 of the stream begins b'date,pri'"
-    )
+    line = error_of(done)
+    assert f"{file_of(folder, 0)} is not a DBN file: byte 0 of the stream begins b'date,pri'" in line
     assert line.startswith(f"error: every day failed; {day(0)}: ")
     assert done.stdout == ""
     nothing_half_written(alpha.workspace)
@@ -154,8 +152,9 @@ def test_each_bad_file_fails_its_own_day_with_its_own_sentence(alpha, folder, go
     file_of(folder, 3).write_bytes(good[:60])
     mbp1_file(file_of(folder, 4))
     done = alpha.run("--raw", folder)
-    one_sentence(
-        done, "tiny has 1 usable days, must be more than walk_forward.oos_days = 1: add raw files or"
+    assert (
+        "tiny has 1 usable days, must be more than walk_forward.oos_days = 1: add raw files or"
+        in error_of(done)
     )
     failed = {
         line.split()[1].rstrip(":"): line.split("FAILED, ")[1]
@@ -184,64 +183,66 @@ def test_each_bad_file_fails_its_own_day_with_its_own_sentence(alpha, folder, go
 
 
 def test_empty_folder(alpha, folder):
-    one_sentence(
-        alpha.run("--raw", folder), f"{folder} is empty, must hold MBP-10 files of tiny (symbols TINY)"
+    assert f"{folder} is empty, must hold MBP-10 files of tiny (symbols TINY)" in error_of(
+        alpha.run("--raw", folder)
     )
     assert not alpha.workspace.store(NAME).exists()
 
 
 def test_folder_that_is_not_there(alpha, tmp_path):
-    one_sentence(alpha.run("--raw", tmp_path / "none"), "none, must be an existing folder with MBP-10 files")
+    assert "none, must be an existing folder with MBP-10 files" in error_of(
+        alpha.run("--raw", tmp_path / "none")
+    )
 
 
 def test_default_folder_that_is_not_there(alpha):
-    one_sentence(alpha.run_inside(), "is not a folder: put raw files there or name another folder")
+    assert "is not a folder: put raw files there or name another folder" in error_of(alpha.run_inside())
 
 
 def test_mbp1_file_that_says_so_in_its_name(alpha, folder):
     mbp1_file(folder / f"TINY-{day(0)}.mbp-1.dbn.zst")
-    one_sentence(
-        alpha.run_inside("--raw", folder),
-        f"holds no MBP-10 file of tiny (symbols TINY), only TINY-{day(0)}.mbp-1",
+    assert f"holds no MBP-10 file of tiny (symbols TINY), only TINY-{day(0)}.mbp-1" in error_of(
+        alpha.run_inside("--raw", folder)
     )
 
 
 @pytest.mark.real_data
 def test_real_mbp1_file(alpha, real_data):
-    one_sentence(
-        alpha.run_inside("--raw", real_data / "mbp1"), "holds no MBP-10 file of tiny (symbols TINY), only "
+    assert "holds no MBP-10 file of tiny (symbols TINY), only " in error_of(
+        alpha.run_inside("--raw", real_data / "mbp1")
     )
 
 
 def test_file_of_another_instrument(alpha, folder, good):
     """By its name, and where the name does not tell, by the symbols in its header."""
     (folder / f"OTHER-{day(0)}.mbp-10.dbn.zst").write_bytes(good)
-    one_sentence(
-        alpha.run_inside("--raw", folder), f"only OTHER-{day(0)}.mbp-10.dbn.zst: add files named like TINY-"
+    assert f"only OTHER-{day(0)}.mbp-10.dbn.zst: add files named like TINY-" in error_of(
+        alpha.run_inside("--raw", folder)
     )
     config = tiny_market.CONFIG.replace('["TINY"]', '["ELSE"]')
     tiny_market.configure(alpha.workspace, config)
     (folder / f"OTHER-{day(0)}.mbp-10.dbn.zst").rename(folder / "xsim-sim-20240102.mbp-10.dbn.zst")
-    one_sentence(
-        alpha.run_inside("--raw", folder), "holds no MBP-10 file of tiny (symbols ELSE), only xsim-sim-2024"
+    assert "holds no MBP-10 file of tiny (symbols ELSE), only xsim-sim-2024" in error_of(
+        alpha.run_inside("--raw", folder)
     )
 
 
 def test_unknown_instrument(alpha):
-    one_sentence(alpha("run", "--instrument", "gold"), "no instrument named 'gold' in ")
+    assert "no instrument named 'gold' in " in error_of(alpha("run", "--instrument", "gold"))
 
 
 def test_unknown_stage(alpha, folder, good):
     file_of(folder, 0).write_bytes(good)
-    line = one_sentence(
-        alpha.run_inside("--raw", folder, "--until", "magic"), "--until was 'magic', must be one of mbp10_"
-    )
+    line = error_of(alpha.run_inside("--raw", folder, "--until", "magic"))
+    assert "--until was 'magic', must be one of mbp10_" in line
     assert line.endswith("oos_gate, report")
 
 
 def test_misspelt_setting(alpha):
     tiny_market.configure(alpha.workspace, tiny_market.CONFIG.replace("horizon = 40", "horizn = 40"))
-    one_sentence(alpha.run_inside(), "tiny.toml: unknown key 'market.horizn', remove it or mend its spelling")
+    assert "tiny.toml: unknown key 'market.horizn', remove it or mend its spelling" in error_of(
+        alpha.run_inside()
+    )
 
 
 def test_traceback_is_shown_on_demand(alpha, folder):
@@ -255,7 +256,7 @@ def test_unforeseen_error_is_one_sentence_too(alpha, folder, good):
     file_of(folder, 0).write_bytes(good)
     alpha.workspace.dagster_home.write_text("a file where a folder must be")
     done = alpha.run_inside("--raw", folder, "--until", "fxcache")
-    one_sentence(done, "unexpected FileExistsError", lead="error: unexpected")
+    assert "unexpected FileExistsError" in error_of(done, lead="error: unexpected")
     assert done.stderr.rstrip().endswith("(alpha --debug shows where)")
 
 
