@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 # A CUDA build of torch pins its own companions exactly, and a CPU build has none of them.
-ACCELERATOR = re.compile(r"^(nvidia-|cuda-|triton$)")
+ACCELERATOR = re.compile(r"^(nvidia-|cuda-)")
 HEADER = """\
 # Every package that alpha-pipeline and its tests need, pinned. Written by `make lock`: do not edit by hand.
 # torch's GPU companions are not listed: the torch release pins them itself where its CUDA build is installed.

@@ -51,7 +51,7 @@ class CfC(nn.Module):
         # Time-first here saves copying the four times wider gates later.
         gates = linear(x.transpose(0, 1), self.weight_x, self.bias).transpose(0, 1)
         with torch.autocast(x.device.type, enabled=False):
-            gates, weight, seconds, state = full_precision(gates, self.weight_h, seconds, state)
+            weight, seconds, state = full_precision(self.weight_h, seconds, state)
             return cfc_scan(gates, weight, seconds, state, reset)
 
     def step(self, x: Tensor, seconds: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

@@ -27,4 +27,5 @@ def test_every_declared_requirement_is_pinned_within_its_bounds():
 
 def test_torch_is_one_release_and_brings_its_own_companions():
     assert PINS["torch"] == "2.13.0"
-    assert [name for name in PINS if name.startswith(("nvidia-", "triton"))] == []
+    assert [name for name in PINS if name.startswith(("nvidia-", "cuda-"))] == []
+    assert PINS["triton"].startswith("3.8."), "the line that this torch's accelerator build asks for"

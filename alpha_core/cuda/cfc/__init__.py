@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from alpha_core.cuda.cfc.scan import time_first_scan
+from alpha_core.cuda.cfc.op import cfc_forward
 
 __all__ = ["cfc_scan"]
 
@@ -25,7 +25,11 @@ def cfc_scan(
     """
     if gates.shape[1] == 0:
         return gates.new_empty(gates.shape[0], 0, weight.shape[0]), state
-    hidden = time_first_scan(
-        gates.transpose(0, 1), weight, dt.t(), state, reset.t() if reset is not None and reset.any() else None
+    hidden, last, _ = cfc_forward(
+        gates.transpose(0, 1).contiguous(),
+        weight,
+        dt.t().contiguous(),
+        state,
+        None if reset is None else reset.t().contiguous(),
     )
-    return hidden.transpose(0, 1), hidden[-1]
+    return hidden.transpose(0, 1), last

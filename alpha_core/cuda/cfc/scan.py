@@ -6,32 +6,23 @@ is carried as k = (1 + h) / 2, which turns both tanh into one sigmoid call over 
 pass multiplies by coefficients that are ready before it starts.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 TANH_AS_SIGMOID = (2.0, 2.0, 1.0, 1.0)
 """tanh(p) = 2 sigmoid(2 p) - 1 doubles the first two pre-activations and leaves offset and slope."""
 
 
-def time_first_scan(gates: Tensor, weight: Tensor, dt: Tensor, state: Tensor, reset: Tensor | None) -> Tensor:
-    """Hidden states [T, B, D] of time-first gates [T, B, 4D], dt [T, B], reset [T, B]; see `cfc_scan`."""
-    hidden: Tensor = _Scan.apply(gates, weight, dt, state, reset)
-    return hidden
-
-
-def _forward(
+def forward(
     gates: Tensor, weight: Tensor, dt: Tensor, state: Tensor, reset: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """(hidden [T, B, D], activations [T, B, 4D]: sigmoids of both candidates, the share, the raw slope)."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(hidden [T, B, D], last [B, D], activations [T, B, 4D]: sigmoids of both candidates, share, raw slope)."""
     D = weight.shape[0]
     scale = weight.new_tensor(TANH_AS_SIGMOID).repeat_interleave(D)
     scaled = weight * scale
-    active = torch.addcmul(-scaled.sum(0), gates, scale)
+    active = torch.addcmul(-scaled.sum(0), gates.to(state.dtype), scale)
     recurrent = 2 * scaled
-    half = torch.empty(*dt.shape, D, dtype=gates.dtype, device=gates.device)
+    half = torch.empty(*dt.shape, D, dtype=state.dtype, device=gates.device)
     previous = (state + 1) / 2
     steps = zip(
         active.unbind(0),
@@ -52,7 +43,8 @@ def _forward(
         offset.addcmul_(slope, gap)
         sigmoids.sigmoid_()
         previous = torch.lerp(first, second, offset, out=out)
-    return 2 * half - 1, active
+    hidden = 2 * half - 1
+    return hidden.to(gates.dtype), hidden[-1].clone(), active
 
 
 def _resets(reset: Tensor | None, length: int) -> list[Tensor | None]:
@@ -75,17 +67,18 @@ def _coefficients(active: Tensor, dt: Tensor) -> Tensor:
     return out
 
 
-def _backward(
-    grad_hidden: Tensor, weight: Tensor, coefficients: Tensor, reset: Tensor | None
+def backward(
+    grad_hidden: Tensor, grad_last: Tensor, weight: Tensor, active: Tensor, dt: Tensor, reset: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """(gradient of the pre-activations [T, B, 4D], gradient of the initial state [B, D])."""
-    T = grad_hidden.shape[0]
+    T, given = grad_hidden.shape[0], grad_hidden.dtype
+    grad_hidden, coefficients = grad_hidden.to(active.dtype), _coefficients(active, dt)
     back = weight.t().contiguous()
     grad_gates = torch.empty_like(coefficients)
     flat = grad_gates.flatten(2).unbind(0)
     outer, each, out = grad_hidden.unbind(0), coefficients.unbind(0), grad_gates.unbind(0)
     fresh = _resets(reset, T)
-    carried = outer[T - 1]
+    carried = outer[T - 1] + grad_last
     for t in range(T - 1, -1, -1):
         torch.mul(each[t], carried[:, None], out=out[t])
         mask = fresh[t]
@@ -94,34 +87,4 @@ def _backward(
             carried = outer[t - 1] + through if t else through
         else:
             carried = torch.addmm(outer[t - 1], flat[t], back) if t else flat[0] @ back
-    return grad_gates.flatten(2), carried
-
-
-class _Scan(torch.autograd.Function):
-    """The scan with its backward pass written out; checked against `cfc_loop` and by gradcheck."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, gates: Tensor, weight: Tensor, dt: Tensor, state: Tensor, reset: Tensor | None
-    ) -> Tensor:
-        hidden, active = _forward(gates, weight, dt, state, reset)
-        ctx.save_for_backward(hidden, active, weight, dt, state, reset)
-        return hidden
-
-    @staticmethod
-    @once_differentiable
-    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]  the decorator hides the parameter names
-        ctx: Any, *grad_outputs: Any
-    ) -> tuple[Tensor | None, ...]:
-        (grad_hidden,) = grad_outputs
-        hidden, active, weight, dt, state, reset = ctx.saved_tensors
-        grad_gates, grad_state = _backward(grad_hidden, weight, _coefficients(active, dt), reset)
-        before = torch.cat((state[None], hidden[:-1]))
-        if reset is not None:
-            before = before.masked_fill(reset[..., None], 0.0)
-        grad_weight = before.flatten(0, 1).t() @ grad_gates.flatten(0, 1)
-        grad_dt = None
-        if ctx.needs_input_grad[2]:
-            D = weight.shape[0]
-            grad_dt = (grad_gates[..., 2 * D : 3 * D] * active[..., 3 * D :]).sum(-1)
-        return grad_gates, grad_weight, grad_dt, grad_state, None
+    return grad_gates.flatten(2).to(given), carried

@@ -147,3 +147,13 @@ def test_no_rows_give_no_rows_and_the_same_state():
     hidden, last = cfc_scan(gates, weight, dt, state)
     assert hidden.shape == (2, 0, 4)
     assert last is state
+
+
+@pytest.mark.parametrize("with_reset", [False, True])
+def test_operator_keeps_the_rules_of_torch(with_reset):
+    gates, weight, dt, state = inputs(3, 5, 4)
+    reset = torch.rand(5, 3, generator=torch.Generator().manual_seed(1)) < 0.3 if with_reset else None
+    leaves = [
+        v.requires_grad_() for v in (gates.transpose(0, 1).contiguous(), weight, dt.t().contiguous(), state)
+    ]
+    torch.library.opcheck(torch.ops.alpha.cfc_forward.default, (*leaves, reset))
