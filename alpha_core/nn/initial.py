@@ -1,6 +1,8 @@
 """First weights from a generator passed in, so that building a model never touches the global stream."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
@@ -18,6 +20,25 @@ def linear(inputs: int, outputs: int, *, generator: Generator, bias: bool = True
     layer.weight = uniform(outputs, inputs, bound=1 / math.sqrt(inputs), generator=generator)
     if bias:
         layer.bias = nn.Parameter(torch.zeros(outputs))
+    return layer
+
+
+def drawn(kind: Callable[..., nn.Module], *sizes: Any, generator: Generator, **options: Any) -> nn.Module:
+    """A layer of torch's own: weights from U(-1, 1) / sqrt(inputs of one output), no bias at first.
+
+    Args:
+        kind: a layer whose vectors are all biases, such as nn.Conv1d or nn.LSTM.
+        sizes: its arguments.
+        generator: source of the weights.
+        options: its further arguments.
+    """
+    layer = kind(*sizes, **options, device="meta").to_empty(device="cpu")
+    with torch.no_grad():
+        for weight in layer.parameters():
+            if weight.dim() > 1:
+                weight.uniform_(-1, 1, generator=generator).div_(math.sqrt(weight[0].numel()))
+            else:
+                weight.zero_()
     return layer
 
 

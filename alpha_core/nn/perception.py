@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import torch
 from torch import Generator, Tensor, nn
 
 from alpha_core.errors import ConfigError
@@ -11,20 +10,27 @@ from alpha_core.nn.cfc import CfC
 from alpha_core.nn.grn import HEADS, make_heads
 from alpha_core.nn.initial import linear
 from alpha_core.nn.mamba2 import Mamba2, MambaState
+from alpha_core.nn.network import Network
 from alpha_core.nn.vsn import VariableSelection
 from alpha_core.shapes import FEATURES, HORIZONS
+
+NETWORKS = ("production", "deeplob", "tlob", "mlplob")
+"""What `Architecture.network` may name; see alpha_core/nn/networks.py."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """Shape of the network. `vsn`, `cfc` and `head` are the ablations.
+    """Shape of the network. `vsn`, `layers` 0, `cfc` and `head` are the ablations.
 
     Attributes:
+        network: "production", or a reference architecture: "deeplob", "tlob", "mlplob". A reference has its
+            published sizes and reads `window` and `feature_clip` alone.
+        window: rows that TLOB and MLPLOB see; at least 16, for MLPLOB's last norm lies over a quarter of them.
         hidden: D, width of every block.
         state: N, recurrent state per channel of Mamba2.
         heads: H of Mamba2; must divide expand x hidden.
         expand: inner width of Mamba2 in units of `hidden`.
-        layers: number of Mamba2 blocks.
+        layers: number of Mamba2 blocks, 0 for none.
         chunk: rows of Mamba2's parallel form evaluated together; speed only.
         continuous_time: Mamba2's state decays with clock time.
         vsn: variable selection before the first block.
@@ -35,6 +41,8 @@ class Architecture:
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
+    network: str = "production"
+    window: int = 128
     hidden: int = 128
     state: int = 16
     heads: int = 4
@@ -54,16 +62,17 @@ class Architecture:
 
     def problems(self) -> list[str]:
         """What is wrong with the values, one phrase each."""
-        counts = ("hidden", "state", "heads", "expand", "layers", "chunk")
+        least = {"hidden": 1, "state": 1, "heads": 1, "expand": 1, "layers": 0, "chunk": 1, "window": 16}
         found = [
-            f"{name} was {getattr(self, name)}, must be at least 1"
-            for name in counts
-            if getattr(self, name) < 1
+            f"{name} was {getattr(self, name)}, must be at least {low}"
+            for name, low in least.items()
+            if getattr(self, name) < low
         ]
         if not found and (self.expand * self.hidden) % self.heads:
             found.append(f"heads was {self.heads}, must divide expand x hidden = {self.expand * self.hidden}")
-        if self.head not in HEADS:
-            found.append(f"head was '{self.head}', must be one of {', '.join(HEADS)}")
+        for name, known in (("head", HEADS), ("network", NETWORKS)):
+            if getattr(self, name) not in known:
+                found.append(f"{name} was '{getattr(self, name)}', must be one of {', '.join(known)}")
         if not self.feature_clip > 0:
             found.append(f"feature_clip was {self.feature_clip}, must be above 0")
         return found
@@ -80,26 +89,25 @@ class PerceptionState(NamedTuple):
         blocks = tuple(MambaState(block.taps.detach(), block.ssm.detach()) for block in self.blocks)
         return PerceptionState(blocks, None if self.hidden is None else self.hidden.detach())
 
+    def tensors(self) -> dict[str, Tensor]:
+        """`<block>.taps` and `<block>.ssm` of each block, and `hidden` of the cell."""
+        named = {}
+        for layer, block in enumerate(self.blocks):
+            named |= {f"{layer}.taps": block.taps, f"{layer}.ssm": block.ssm}
+        return named if self.hidden is None else named | {"hidden": self.hidden}
 
-class Perception(nn.Module):
-    """Scaler -> VSN -> Mamba2 -> CfC -> heads -> temperature. The scaler and the temperatures are buffers.
+
+class Perception(Network[PerceptionState]):
+    """Scaler -> VSN -> Mamba2 -> CfC -> heads -> temperature.
 
     Args:
         architecture: shape of the network.
         generator: source of the first weights.
     """
 
-    mean: Tensor
-    scale: Tensor
-    temperature: Tensor
-
     def __init__(self, architecture: Architecture, *, generator: Generator) -> None:
-        super().__init__()
         a = architecture
-        self.clip = a.feature_clip
-        self.register_buffer("mean", torch.zeros(FEATURES))
-        self.register_buffer("scale", torch.ones(FEATURES))
-        self.register_buffer("temperature", torch.ones(len(HORIZONS)))
+        super().__init__(a.feature_clip)
         self.vsn = VariableSelection(FEATURES) if a.vsn else None
         self.embed = linear(FEATURES, a.hidden, generator=generator)
         self.blocks = nn.ModuleList(
@@ -117,30 +125,16 @@ class Perception(nn.Module):
         self.cfc = CfC(a.hidden, a.hidden, generator=generator) if a.cfc else None
         self.heads = make_heads(a.head, a.hidden, len(HORIZONS), generator=generator)
 
-    def scaled(self, x: Tensor) -> Tensor:
-        """Raw features [..., F] in standard deviations of the training rows, clipped."""
-        return ((x - self.mean) / self.scale).clamp(-self.clip, self.clip)
-
     def gate(self, x: Tensor) -> Tensor:
         """Share of attention that each feature of a row gets, [..., F] summing to 1; uniform without VSN."""
         if self.vsn is None:
-            return torch.full_like(x, 1 / x.shape[-1])
+            return super().gate(x)
         return self.vsn(self.scaled(x))[1]
 
     def forward(
         self, x: Tensor, dt: Tensor, state: PerceptionState | None = None, reset: Tensor | None = None
     ) -> tuple[Tensor, PerceptionState]:
-        """A whole sequence.
-
-        Args:
-            x: [B, T, F] raw features.
-            dt: [B, T] seconds since the previous row.
-            state: left by the rows before; None to start afresh.
-            reset: [B, T] bool, True on the first row of a segment; None when no row is.
-
-        Returns:
-            logits [B, T, H] and the last state.
-        """
+        """See Network.forward."""
         x = self.scaled(x)
         if self.vsn is not None:
             x, _ = self.vsn(x)
@@ -154,9 +148,8 @@ class Perception(nn.Module):
             h, hidden = self.cfc(h, dt, None if state is None else state.hidden, reset)
         return self.heads(h) / self.temperature, PerceptionState(tuple(blocks), hidden)
 
-    def step(
-        self, x: Tensor, dt: Tensor, state: PerceptionState | None = None
-    ) -> tuple[Tensor, PerceptionState]:
-        """One row as it arrives live: x [B, F], dt [B] to logits [B, H] and the state after."""
-        logits, after = self.forward(x[:, None], dt[:, None], state)
-        return logits[:, 0], after
+    def state_from(self, tensors: dict[str, Tensor]) -> PerceptionState:
+        """See Network.state_from."""
+        layers = range(len(self.blocks))
+        blocks = tuple(MambaState(tensors[f"{layer}.taps"], tensors[f"{layer}.ssm"]) for layer in layers)
+        return PerceptionState(blocks, tensors.get("hidden"))

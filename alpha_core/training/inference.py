@@ -1,9 +1,11 @@
 """Running a trained network over whole segments, causally, with the state carried exactly."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from alpha_core.nn.perception import Perception
+from alpha_core.nn.network import Network
 from alpha_core.training.sequences import SequenceData, blocks, lane_rows
 
 MAX_LANES = 64
@@ -12,7 +14,7 @@ BLOCK_ROWS = 4096
 
 
 @torch.no_grad()
-def logits_of(model: Perception, data: SequenceData) -> Tensor:
+def logits_of(model: Network[Any], data: SequenceData) -> Tensor:
     """Logits [N, 5] float32 on the host; each row sees its own segment up to itself and nothing else.
 
     Whole segments run side by side in lanes; a lane's state is cleared exactly where the next segment begins.
@@ -32,7 +34,7 @@ def logits_of(model: Perception, data: SequenceData) -> Tensor:
 
 
 @torch.no_grad()
-def mean_gate(model: Perception, features: Tensor) -> Tensor:
+def mean_gate(model: Network[Any], features: Tensor) -> Tensor:
     """Mean share of attention per feature over the given rows [n, 40], [40] summing to 1."""
     parts = features.to(model.mean.device).split(BLOCK_ROWS)
     total = torch.stack([model.gate(part).sum(0) for part in parts]).sum(0)

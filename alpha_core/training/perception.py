@@ -10,7 +10,8 @@ from torch import Tensor
 
 from alpha_core.errors import CheckpointError, ConfigError, DataError
 from alpha_core.metrics.calibration import fit_temperature, log_loss
-from alpha_core.nn.perception import Perception
+from alpha_core.nn.network import Network
+from alpha_core.nn.networks import make_network
 from alpha_core.rng import Purpose, generator_for
 from alpha_core.shapes import HORIZONS
 from alpha_core.training.checkpoint import load_checkpoint, load_weights, save_checkpoint
@@ -50,7 +51,7 @@ class PerceptionFit:
         best_epoch: position in `history` of the weights kept.
     """
 
-    model: Perception
+    model: Network[Any]
     config: PerceptionConfig
     seed: int
     feature_names: tuple[str, ...]
@@ -106,12 +107,12 @@ def fit_perception(
     )
 
 
-def new_model(train: SequenceData, config: PerceptionConfig, *, seed: int) -> Perception:
+def new_model(train: SequenceData, config: PerceptionConfig, *, seed: int) -> Network[Any]:
     """Untrained network on the host whose scaler knows the training rows; constant features keep scale 1.
 
     With `mirror`, features that change sign in the mirror have mean 0: that of the rows and their images.
     """
-    model = Perception(config, generator=generator_for(seed, Purpose.INITIALISE))
+    model = make_network(config, train.feature_names, generator=generator_for(seed, Purpose.INITIALISE))
     rows = train.features.double()
     mean = rows.mean(0)
     if config.mirror:
@@ -123,7 +124,7 @@ def new_model(train: SequenceData, config: PerceptionConfig, *, seed: int) -> Pe
 
 
 def _validate(
-    model: Perception, data: SequenceData, config: PerceptionConfig
+    model: Network[Any], data: SequenceData, config: PerceptionConfig
 ) -> tuple[float, dict[str, float]]:
     """Mean AUC, weighted as the loss is, over the horizons that have both classes; and the epoch's record."""
     logits = logits_of(model, data)
@@ -146,7 +147,7 @@ def _validation_loss(logits: Tensor, data: SequenceData, column: int) -> float |
     return log_loss(up, logits[:, column].numpy()[mask])
 
 
-def _calibrate(model: Perception, data: SequenceData) -> None:
+def _calibrate(model: Network[Any], data: SequenceData) -> None:
     """Set the temperature of each horizon that minimises the validation log loss."""
     logits = logits_of(model, data)
     for column in range(len(HORIZONS)):
@@ -207,13 +208,14 @@ def load_perception(directory: Path) -> PerceptionFit:
     if missing:
         raise CheckpointError(f"{directory}: the document lacks {sorted(missing)}: restore it or train again")
     config = _stored_config(document["config"], directory)
-    model = Perception(config, generator=torch.Generator())
+    names = tuple(document["feature_names"])
+    model = make_network(config, names, generator=torch.Generator())
     load_weights(model, tensors, str(directory))
     return PerceptionFit(
         model=model,
         config=config,
         seed=int(document["seed"]),
-        feature_names=tuple(document["feature_names"]),
+        feature_names=names,
         history=tuple(document["history"]),
         best_epoch=int(document["best_epoch"]),
     )

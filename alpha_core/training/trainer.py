@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from alpha_core.errors import CheckpointError, DataError
-from alpha_core.nn.mamba2 import MambaState
-from alpha_core.nn.perception import Perception, PerceptionState
+from alpha_core.nn.network import Network, State
 from alpha_core.rng import Purpose, philox_uniform_scalar
 from alpha_core.training.config import PerceptionConfig
 from alpha_core.training.mirror import mirrored_streams, parity
@@ -60,7 +59,9 @@ class Trainer:
         seed: shifts where the streams are cut in each epoch.
     """
 
-    def __init__(self, model: Perception, data: SequenceData, config: PerceptionConfig, *, seed: int) -> None:
+    def __init__(
+        self, model: Network[Any], data: SequenceData, config: PerceptionConfig, *, seed: int
+    ) -> None:
         self.model, self.config, self.seed = model, config, seed
         self.device = model.mean.device
         self.features = data.features.to(self.device)
@@ -76,7 +77,7 @@ class Trainer:
         self.parity = parity(data.feature_names).to(self.device) if config.mirror else None
         self.per_epoch = math.ceil(self.rows / self.streams / config.length)
         self.epoch, self.block, self.update = 0, 0, 0
-        self.carried: PerceptionState | None = None
+        self.carried: State | None = None
         self.loss = torch.zeros((), device=self.device)
         self.best_score, self.best_epoch = -math.inf, -1
         self.best: dict[str, Tensor] = {}
@@ -158,10 +159,7 @@ class Trainer:
             tensors |= {f"optimizer.{index}.{slot}": value for slot, value in slots.items()}
         tensors["loss"] = self.loss
         if self.carried is not None:
-            for layer, state in enumerate(self.carried.blocks):
-                tensors |= {f"carried.{layer}.taps": state.taps, f"carried.{layer}.ssm": state.ssm}
-            if self.carried.hidden is not None:
-                tensors["carried.hidden"] = self.carried.hidden
+            tensors |= {f"carried.{name}": value for name, value in self.carried.tensors().items()}
         document = {
             "kind": "perception-training",
             "config": asdict(self.config),
@@ -193,7 +191,8 @@ class Trainer:
         self.best = {name: value.to(self.device) for name, value in _part(tensors, "best.").items()}
         self._restore_optimizer(_part(tensors, "optimizer."))
         self.loss = tensors["loss"].to(self.device)
-        self.carried = self._restore_carried(_part(tensors, "carried."))
+        carried = {name: value.to(self.device) for name, value in _part(tensors, "carried.").items()}
+        self.carried = self.model.state_from(carried) if carried else None
         self.epoch, self.block, self.update = document["epoch"], document["block"], document["update"]
         self.best_epoch = document["best_epoch"]
         self.best_score = -math.inf if document["best_score"] is None else document["best_score"]
@@ -205,14 +204,6 @@ class Trainer:
             index, slot = name.split(".")
             content["state"].setdefault(int(index), {})[slot] = value
         self.optimizer.load_state_dict(content)
-
-    def _restore_carried(self, parts: dict[str, Tensor]) -> PerceptionState | None:
-        if not parts:
-            return None
-        parts = {name: value.to(self.device) for name, value in parts.items()}
-        layers = range(self.config.layers)
-        states = tuple(MambaState(parts[f"{layer}.taps"], parts[f"{layer}.ssm"]) for layer in layers)
-        return PerceptionState(states, parts.get("hidden"))
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
