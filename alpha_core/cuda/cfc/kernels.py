@@ -29,7 +29,9 @@ def _part(base, index: tl.constexpr, units, D: tl.constexpr, transposed: tl.cons
         offsets = units[:, None] * (4 * D) + index * D + units[None, :]
     w = tl.load(base + offsets, inside, 0.0)
     if kind == tl.float16:
-        w = tl.minimum(tl.maximum(w, -LARGEST_HALF), LARGEST_HALF)
+        w = tl.where(
+            w > LARGEST_HALF, LARGEST_HALF, tl.where(w < -LARGEST_HALF, -LARGEST_HALF, w)
+        )  # NaN stays
     return w.to(kind)
 
 

@@ -35,18 +35,20 @@ def cfc_backward(
 def _(
     gates: Tensor, weight: Tensor, dt: Tensor, state: Tensor, reset: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    from alpha_core.cuda.cfc import kernels
+    from alpha_core.cuda.cfc import kernels, walk
 
-    return kernels.forward(gates, weight, dt, state, reset)
+    form = walk if walk.fits(weight.shape[0], gates.dtype) else kernels
+    return form.forward(gates, weight, dt, state, reset)
 
 
 @cfc_backward.register_kernel("cuda")
 def _(
     grad_hidden: Tensor, grad_last: Tensor, weight: Tensor, active: Tensor, dt: Tensor, reset: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    from alpha_core.cuda.cfc import kernels
+    from alpha_core.cuda.cfc import kernels, walk
 
-    return kernels.backward(grad_hidden, grad_last, weight, active, dt, reset)
+    form = walk if walk.fits(weight.shape[0], grad_hidden.dtype) else kernels
+    return form.backward(grad_hidden, grad_last, weight, active, dt, reset)
 
 
 @cfc_forward.register_fake
