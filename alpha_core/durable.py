@@ -1,7 +1,7 @@
 """Files that survive a crash: what is published is on the disk, and whole."""
 
 import os
-import tempfile
+import secrets
 from pathlib import Path
 
 
@@ -15,16 +15,18 @@ def sync(path: Path) -> None:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Publish `data` at `path`: temporary file in the same folder, fsync, rename, fsync of the folder."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    temporary = Path(name)
+    """Replace a file so that any reader, and any crash, sees the old or the new content and nothing else."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(6)}.tmp"
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
+        temporary.write_bytes(data)
+        publish(temporary, path)
+    finally:
         temporary.unlink(missing_ok=True)
-        raise
-    sync(path.parent)
+
+
+def publish(whole: Path, target: Path) -> None:
+    """Give a finished file of the same file system its final name; a crash leaves the old or the new content."""
+    sync(whole)
+    whole.replace(target)
+    sync(target.parent)

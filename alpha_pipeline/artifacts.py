@@ -26,6 +26,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from alpha_core.durable import sync, write_atomic
 from alpha_core.errors import AlphaError, DataError
 from alpha_pipeline.provenance import Stamp, digest_tree
 
@@ -157,7 +158,7 @@ class ArtifactStore:
             "status": status,
             "info": info or {},
         }
-        write_atomically(parent / _POINTER, json.dumps(pointer, indent=1).encode())
+        write_atomic(parent / _POINTER, json.dumps(pointer, indent=1).encode())
         _forget_old(parent, pointer, superseded=before.get("previous"))
         return self.get(parent.parent.name, parent.name)
 
@@ -184,7 +185,7 @@ class ArtifactStore:
             raw = _read_pointer(pointer)
             if raw is None or raw["attempt"] != artifact.path.name:
                 return False
-            write_atomically(pointer, json.dumps(raw | {"damage": damage}, indent=1).encode())
+            write_atomic(pointer, json.dumps(raw | {"damage": damage}, indent=1).encode())
             return True
 
     def leftovers(self, min_age_s: float) -> list[Path]:
@@ -230,29 +231,6 @@ def _last_write(folder: Path) -> float:
         with contextlib.suppress(FileNotFoundError):
             times.append(path.stat().st_mtime)
     return max(times, default=time.time())
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file so that any reader, and any crash, sees the old or the new content and nothing else."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f".{path.name}.{secrets.token_hex(6)}.tmp"
-    try:
-        with temporary.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-        _fsync_folder(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def publish_file(whole: Path, target: Path) -> None:
-    """Give a finished file of the same file system its final name; a crash leaves the old or the new content."""
-    with whole.open("rb") as stream:
-        os.fsync(stream.fileno())
-    whole.replace(target)
-    _fsync_folder(target.parent)
 
 
 @contextmanager
@@ -309,14 +287,5 @@ def _forget_old(parent: Path, pointer: dict[str, Any], superseded: str | None) -
 def _flush(folder: Path) -> None:
     for path in folder.rglob("*"):
         if path.is_file():
-            with path.open("rb") as stream:
-                os.fsync(stream.fileno())
-    _fsync_folder(folder)
-
-
-def _fsync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+            sync(path)
+    sync(folder)

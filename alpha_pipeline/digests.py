@@ -14,7 +14,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from alpha_pipeline.artifacts import write_atomically
+from alpha_core.durable import write_atomic
 from alpha_pipeline.bucket import is_url
 from alpha_pipeline.provenance import digest_file
 
@@ -61,7 +61,7 @@ class DigestIndex:
             with FileLock(self._path.with_name(f".{self._path.name}.lock")):
                 merged = self._known | _read(self._path) | dict(entries)
                 self._known = {k: v for k, v in merged.items() if is_url(k) or Path(k).exists()}
-                write_atomically(self._path, json.dumps(self._known, indent=0).encode())
+                write_atomic(self._path, json.dumps(self._known, indent=0).encode())
 
 
 def identity(file: Path) -> str:

@@ -5,8 +5,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from alpha_core.durable import write_atomic
 from alpha_core.errors import ConfigError, DataError
-from alpha_pipeline.artifacts import WHOLE, Artifact, write_atomically
+from alpha_pipeline.artifacts import WHOLE, Artifact
 from alpha_pipeline.bucket import is_url
 from alpha_pipeline.config import PipelineConfig, load
 from alpha_pipeline.evaluation.verdict import read_verdict
@@ -209,7 +210,7 @@ def ensure_market(config: PipelineConfig, folder: Path, *, say: Callable[[str], 
     written = simulate_days(simulator, config.instrument, folder)
     for stray in set(present) - set(written):
         stray.unlink()
-    write_atomically(record, _describe(identity, sorted(written)).encode())
+    write_atomic(record, _describe(identity, sorted(written)).encode())
     return written
 
 

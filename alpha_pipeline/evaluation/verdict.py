@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from alpha_core.durable import write_atomic
 from alpha_core.errors import DataError
-from alpha_pipeline.artifacts import write_atomically
 from alpha_pipeline.evaluation.choice import ChosenCell
 from alpha_pipeline.evaluation.criteria.base import CriterionResult, Detail, Status
 from alpha_pipeline.results import Check
@@ -87,7 +87,7 @@ class Verdict:
 def write_verdict(verdict: Verdict, path: Path) -> None:
     """Publish the verdict; a reader sees the old file or the new one."""
     text = json.dumps(verdict.to_dict(), indent=1, allow_nan=False)
-    write_atomically(path, text.encode() + b"\n")
+    write_atomic(path, text.encode() + b"\n")
 
 
 def read_verdict(path: Path) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from alpha_core.durable import write_atomic
 from alpha_core.errors import DataError, InputError
 from alpha_core.market.fills import FILL_COVARIATES, FILL_LEVELS, FillModel
-from alpha_pipeline.artifacts import write_atomically
 
 Coefficient = Annotated[float, Field(ge=-60.0, le=60.0)]
 Bound = Annotated[float, Field(ge=-1e9, le=1e9)]
@@ -104,7 +104,7 @@ class FillCoefficients(BaseModel):
 
 def write_coefficients(coefficients: FillCoefficients, path: Path) -> None:
     """Write the file in one step."""
-    write_atomically(path, (coefficients.model_dump_json(indent=1) + "\n").encode())
+    write_atomic(path, (coefficients.model_dump_json(indent=1) + "\n").encode())
 
 
 def read_coefficients(path: Path) -> FillCoefficients:

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from alpha_core.durable import publish
 from alpha_core.errors import AlphaError, ConfigError, DataError
-from alpha_pipeline.artifacts import publish_file
 from alpha_pipeline.bucket import Bucket
 from alpha_pipeline.fxcache.format import check_day
 from alpha_pipeline.fxcache.readers import open_day
@@ -158,7 +158,7 @@ class SharedDays:
             if target.exists() and digest_file(target) == pointer.digest:
                 return Exchanged(day=day, outcome=PRESENT, detail=f"{pointer.rows} rows", file=target)
             with self._fetched(day, pointer, target) as whole:
-                publish_file(whole, target)
+                publish(whole, target)
         return Exchanged(day=day, outcome=PULLED, detail=f"{pointer.rows} rows", file=target)
 
     @contextmanager

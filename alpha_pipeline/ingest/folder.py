@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
 
+from alpha_core.durable import publish
 from alpha_core.errors import InputError
-from alpha_pipeline.artifacts import publish_file
 from alpha_pipeline.bucket import Bucket, Stored, local_path
 from alpha_pipeline.digests import DigestIndex, is_settled
 from alpha_pipeline.ingest.spool import Spool
@@ -134,7 +134,7 @@ class LocalFolder:
         return (self.path / name).exists()
 
     def add(self, whole: Path, name: str) -> None:
-        publish_file(whole, self.path / name)
+        publish(whole, self.path / name)
 
 
 class SharedFolder:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import zstandard
 
+from alpha_core.durable import publish
 from alpha_core.errors import InputError
-from alpha_pipeline.artifacts import publish_file
 from alpha_pipeline.ingest.databento import DbnSource
 from alpha_pipeline.ingest.dbn_bodies import Bodies
 from alpha_pipeline.ingest.dbn_file import KINDS
@@ -73,7 +73,7 @@ def split(path: Path, out: Path) -> dict[Path, int]:
                     last = number
             _refuse_rest(path, stream, bodies)
         for day in days.values():
-            publish_file(day.partial, day.target)
+            publish(day.partial, day.target)
     return {day.target: day.records for _, day in sorted(days.items())}
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alpha_pipeline.artifacts import write_atomically
+from alpha_core.durable import write_atomic
 from alpha_pipeline.report.heat import HeatTable
 from alpha_pipeline.report.heat import render as render_heat
 from alpha_pipeline.report.page import POLICY, SCRIPT, STYLE
@@ -99,7 +99,7 @@ def render_report(inputs: ReportInputs, out: Path) -> Path:
     Returns:
         `out`.
     """
-    write_atomically(out, page(inputs).encode())
+    write_atomic(out, page(inputs).encode())
     return out
 
 

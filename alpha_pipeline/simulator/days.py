@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from alpha_core.durable import write_atomic
 from alpha_core.errors import ConfigError
-from alpha_pipeline.artifacts import write_atomically
 from alpha_pipeline.instrument import InstrumentSpec, safe_name
 from alpha_pipeline.simulator.clock import event_clock
 from alpha_pipeline.simulator.config import SimulatorConfig
@@ -110,9 +110,9 @@ def simulate_days(
         made = simulate_day(config, spec.tick_nanos, day, config.index(day))
         stem = f"{safe_name(config.symbol)}-{day}"
         path = out / f"{stem}.mbp-10.dbn.zst"
-        write_atomically(path, encode(made.records, symbol=config.symbol, day=day))
+        write_atomic(path, encode(made.records, symbol=config.symbol, day=day))
         if truth is not None:
-            write_atomically(truth / f"{stem}.npz", _packed(made.truth))
+            write_atomic(truth / f"{stem}.npz", _packed(made.truth))
         paths.append(path)
         if progress is not None:
             progress(day, done, len(wanted))

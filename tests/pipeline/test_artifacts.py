@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from alpha_core.durable import write_atomic
 from alpha_core.errors import DataError
-from alpha_pipeline.artifacts import ArtifactStore, write_atomically
+from alpha_pipeline.artifacts import ArtifactStore
 from alpha_pipeline.provenance import Stamp
 
 STAMP = Stamp(code="1", config="c", inputs={"raw/0": "d"})
@@ -95,6 +96,6 @@ def test_killed_publisher_leaves_a_whole_artifact(tmp_path):
 
 def test_atomic_write_works_when_the_temporary_folder_is_another_filesystem(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", "/dev/shm")
-    write_atomically(tmp_path / "deep" / "file.json", b"{}")
+    write_atomic(tmp_path / "deep" / "file.json", b"{}")
     assert json.loads((tmp_path / "deep" / "file.json").read_text()) == {}
     assert list((tmp_path / "deep").iterdir()) == [tmp_path / "deep" / "file.json"]
