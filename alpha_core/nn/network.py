@@ -5,6 +5,8 @@ from typing import Generic, Protocol, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
+from alpha_core.errors import DataError
+from alpha_core.nn.inputs import require_rows, require_state
 from alpha_core.shapes import FEATURES, HORIZONS
 
 
@@ -62,8 +64,17 @@ class Network(nn.Module, Generic[S]):
 
         Returns:
             logits [B, T, H] and the last state.
+
+        Raises:
+            DataError: an argument has another shape or dtype, or lies on another device than the weights.
         """
         raise NotImplementedError
+
+    def require(self, x: Tensor, dt: Tensor, state: S | None, reset: Tensor | None) -> None:
+        """Check the arguments of `forward`. Raises DataError as it says."""
+        require_rows(x, dt, reset, like=self.mean)
+        if state is not None:
+            require_state(state.tensors(), x.shape[0], like=self.mean)
 
     def state_from(self, tensors: dict[str, Tensor]) -> S:
         """The state whose `tensors` these are."""
@@ -71,5 +82,9 @@ class Network(nn.Module, Generic[S]):
 
     def step(self, x: Tensor, dt: Tensor, state: S | None = None) -> tuple[Tensor, S]:
         """One row as it arrives live: x [B, F], dt [B] to logits [B, H] and the state after."""
+        if x.dim() != 2 or dt.dim() != 1:
+            raise DataError(
+                f"x has shape {list(x.shape)} and dt {list(dt.shape)}, must be [B, {FEATURES}] and [B]"
+            )
         logits, after = self(x[:, None], dt[:, None], state)
         return logits[:, 0], after

@@ -135,6 +135,7 @@ class Perception(Network[PerceptionState]):
         self, x: Tensor, dt: Tensor, state: PerceptionState | None = None, reset: Tensor | None = None
     ) -> tuple[Tensor, PerceptionState]:
         """See Network.forward."""
+        self.require(x, dt, state, reset)
         x = self.scaled(x)
         if self.vsn is not None:
             x, _ = self.vsn(x)

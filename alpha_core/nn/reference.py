@@ -51,11 +51,12 @@ class Reference(Network[Carried]):
     def forward(
         self,
         x: Tensor,
-        dt: Tensor,  # noqa: ARG002, references know no clock
+        dt: Tensor,
         state: Carried | None = None,
         reset: Tensor | None = None,
     ) -> tuple[Tensor, Carried]:
-        """See Network.forward."""
+        """See Network.forward; references know no clock."""
+        self.require(x, dt, state, reset)
         x = self.scaled(x)
         carried = self.initial_state(len(x)) if state is None else state
         cuts = [0] if reset is None else sorted({0, *torch.nonzero(reset.any(0)).flatten().tolist()})

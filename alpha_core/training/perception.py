@@ -79,8 +79,10 @@ def fit_perception(
         on_epoch: called with each epoch's record.
 
     Raises:
+        ConfigError: torch cannot use the device here.
         DataError: NaN or infinity in the rows, no label to learn from, one class only, or a diverging loss.
     """
+    device = usable_device(device)
     for name, data in (("training", train), ("validation", validation)):
         data.require_finite()
         if not bool(data.mask.any()):
@@ -105,6 +107,15 @@ def fit_perception(
         history=tuple(trainer.history),
         best_epoch=trainer.best_epoch,
     )
+
+
+def usable_device(device: str | torch.device) -> torch.device:
+    """The device with its index. Raises ConfigError when torch cannot put a tensor there."""
+    try:
+        return torch.zeros((), device=device).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise ConfigError(f"device was '{device}', must be one that torch can use here: {reason}") from error
 
 
 def new_model(train: SequenceData, config: PerceptionConfig, *, seed: int) -> Network[Any]:

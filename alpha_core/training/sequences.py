@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from alpha_core.errors import DataError
+from alpha_core.nn.inputs import misfits
 from alpha_core.shapes import FEATURES, HORIZONS
 
 
@@ -34,18 +35,17 @@ class SequenceData:
 
     def __post_init__(self) -> None:
         N = self.features.shape[0] if self.features.dim() else 0
-        shapes = {
-            "features": (N, FEATURES),
-            "seconds_since_previous": (N,),
-            "labels": (N, len(HORIZONS)),
-            "valid": (N, len(HORIZONS)),
-            "segment": (N,),
-        }
-        wrong = [
-            f"{name} has shape {list(getattr(self, name).shape)}, must be {list(shape)}"
-            for name, shape in shapes.items()
-            if tuple(getattr(self, name).shape) != shape
-        ]
+        wrong = []
+        for name, shape, dtypes in (
+            ("features", (N, FEATURES), (torch.float32,)),
+            ("seconds_since_previous", (N,), (torch.float32,)),
+            ("labels", (N, len(HORIZONS)), (torch.int32, torch.int64)),
+            ("valid", (N, len(HORIZONS)), (torch.bool,)),
+            ("segment", (N,), (torch.int32, torch.int64)),
+        ):
+            value: Tensor = getattr(self, name)
+            dtype = value.dtype if value.dtype in dtypes else dtypes[0]
+            wrong += misfits(name, value, shape, dtype, torch.device("cpu"))
         if len(self.feature_names) not in (0, FEATURES):
             wrong.append(f"feature_names has {len(self.feature_names)} names, must be {FEATURES} or none")
         if wrong:

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from alpha_core.errors import ConfigError
+from alpha_core.errors import ConfigError, DataError
 from alpha_core.nn.perception import Architecture, Perception
 from alpha_core.shapes import FEATURES, HORIZONS
 
@@ -151,3 +151,36 @@ def test_all_bad_fields_are_named_at_once():
         assert words in str(caught.value)
     with pytest.raises(ConfigError, match="heads was 3, must divide expand x hidden = 256"):
         Architecture(heads=3)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"x": torch.zeros(2, 7, 39)}, r"x has shape \[2, 7, 39\], must be \[B, T, 40\]"),
+        ({"x": torch.zeros(7, 40)}, r"x has shape \[7, 40\], must be \[B, T, 40\]"),
+        ({"x": torch.zeros(2, 0, 40)}, r"x has shape \[2, 0, 40\]"),
+        ({"x": torch.zeros(2, 7, 40, dtype=torch.float64)}, r"x is torch.float64, must be torch.float32"),
+        ({"x": torch.zeros(2, 7, 40, device="meta")}, "x is on meta, must be on cpu"),
+        ({"dt": torch.zeros(2, 6)}, r"dt has shape \[2, 6\], must be \[2, 7\]"),
+        ({"dt": torch.zeros(2, 7, dtype=torch.int64)}, "dt is torch.int64, must be torch.float32"),
+        ({"reset": torch.zeros(7, dtype=torch.bool)}, r"reset has shape \[7\], must be \[2, 7\]"),
+        ({"reset": torch.zeros(2, 7)}, "reset is torch.float32, must be torch.bool"),
+        (
+            {"dt": torch.zeros(2), "reset": torch.zeros(2, 7)},
+            r"dt has shape \[2\], must be \[2, 7\]; reset is torch.float32",
+        ),
+    ],
+)
+def test_wrong_input_is_one_sentence_naming_the_argument(change, words):
+    given = {"x": torch.zeros(2, 7, FEATURES), "dt": torch.zeros(2, 7)} | change
+    with pytest.raises(DataError, match=words):
+        network()(**given)
+
+
+def test_wrong_row_or_state_is_one_sentence_too():
+    model = network()
+    with pytest.raises(DataError, match=r"x has shape \[40\] and dt \[\], must be \[B, 40\] and \[B\]"):
+        model.step(torch.zeros(FEATURES), torch.zeros(()))
+    _, state = model.step(torch.zeros(3, FEATURES), torch.zeros(3))
+    with pytest.raises(DataError, match=r"state hidden has shape \[3, 8\], must be \[2, 8\]"):
+        model.step(torch.zeros(2, FEATURES), torch.zeros(2), state)

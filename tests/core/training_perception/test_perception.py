@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from alpha_core.errors import CheckpointError, DataError
+from alpha_core.errors import CheckpointError, ConfigError, DataError
 from alpha_core.metrics.bootstrap import auc_interval
 from alpha_core.training import inference
 from alpha_core.training.inference import logits_of
@@ -171,6 +171,12 @@ def test_nan_is_reported_by_name_before_any_weight_exists(small, tiny_config, sm
     assert calls == []
     with pytest.raises(DataError, match="feature ofi_1 was nan in row 850"):
         predict_logits(small_fit, bad)
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99"])
+def test_a_device_that_is_not_there_is_named(small, tiny_config, device):
+    with pytest.raises(ConfigError, match=f"device was '{device}', must be one that torch can use here"):
+        fit_perception(small.slice(0, 800), small.slice(800, 1200), tiny_config, seed=0, device=device)
 
 
 def test_rows_without_labels_or_with_one_class_are_errors(small, tiny_config):

@@ -19,6 +19,20 @@ def test_wrong_shapes_are_one_sentence_naming_each_field(small):
     assert "feature_names has 1 names, must be 40 or none" in text
 
 
+def test_wrong_dtypes_and_devices_are_one_sentence_naming_each_field(small):
+    with pytest.raises(DataError) as caught:
+        replace(
+            small,
+            features=small.features.double(),
+            valid=small.valid.float(),
+            labels=small.labels.to("meta"),
+        )
+    text = str(caught.value)
+    assert "features is torch.float64, must be torch.float32" in text
+    assert "valid is torch.float32, must be torch.bool" in text
+    assert "labels is on meta, must be on cpu" in text
+
+
 def test_nan_and_infinity_are_reported_with_the_features_name(small):
     features = small.features.clone()
     features[7, 33], features[9, 33], features[4, 0] = float("nan"), float("inf"), float("-inf")
