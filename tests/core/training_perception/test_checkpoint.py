@@ -222,15 +222,12 @@ def test_fault_temporary_file_sits_beside_its_target(tmp_path, monkeypatch):
     """A rename across filesystems is not atomic: TMPDIR elsewhere must not matter."""
     monkeypatch.setenv("TMPDIR", "/dev/shm")
     seen = []
-    original = durable.tempfile.mkstemp
-
-    def watched(**arguments):
-        seen.append(Path(arguments["dir"]))
-        return original(**arguments)
-
-    monkeypatch.setattr(durable.tempfile, "mkstemp", watched)
+    published = durable.publish
+    monkeypatch.setattr(
+        durable, "publish", lambda whole, target: (seen.append(whole), published(whole, target))
+    )
     write_atomic(tmp_path / "file", b"abc")
-    assert seen == [tmp_path]
+    assert [whole.parent for whole in seen] == [tmp_path]
     assert (tmp_path / "file").read_bytes() == b"abc"
 
 
