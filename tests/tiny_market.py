@@ -68,6 +68,7 @@ embargo_rows = 40
 oos_days = 1
 
 [gate]
+perception_floor = "show"
 min_oos_days = 2
 min_oos_blocks = 4
 resamples = 100

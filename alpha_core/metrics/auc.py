@@ -66,6 +66,14 @@ class RankedScores:
         return twice / (2 * pairs)
 
 
-def leakage_alarm(area: float | None, accuracy: float | None) -> bool:
-    """Whether a result is too good to be honest on real order-book data."""
-    return (area is not None and area > LEAKAGE_AUC) or (accuracy is not None and accuracy > LEAKAGE_ACCURACY)
+def leakage_alarm(area: float | None, accuracy: float | None, commoner: float = 0.5) -> bool:
+    """Whether a result is too good to be honest on real order-book data.
+
+    Args:
+        area: AUC, None when undefined.
+        accuracy: share of right directions.
+        commoner: share of the commoner direction: who always says that one is as right without knowing anything.
+    """
+    return (area is not None and area > LEAKAGE_AUC) or (
+        accuracy is not None and accuracy > max(LEAKAGE_ACCURACY, commoner)
+    )

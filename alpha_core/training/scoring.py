@@ -1,5 +1,6 @@
 """How good a perception is, per horizon, with intervals; the same protocol for networks and baselines."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -55,20 +56,22 @@ def direction(data: SequenceData, column: int) -> tuple[NDArray[np.bool_], NDArr
 
 
 def perception_metrics(
-    logits: Tensor, data: SequenceData, *, block: int, resamples: int, seed: int
+    logits: Tensor, data: SequenceData, *, block: int | Sequence[int], resamples: int, seed: int
 ) -> list[HorizonMetrics]:
     """Figures per horizon of logits [N, 5] over the rows of `data`.
 
     Args:
         logits: [N, 5], of a network or a baseline.
         data: the rows they were made for.
-        block: rows per bootstrap block, at least the rows that the longest label spans.
+        block: rows per bootstrap block, at least the rows that a label spans; one number, or one for each
+            horizon.
         resamples: of the bootstrap.
         seed: of the bootstrap; each horizon has a stream of its own.
     """
+    blocks = [block] * len(HORIZONS) if isinstance(block, int) else block
     return [
-        _horizon_metrics(logits, data, column, block=block, resamples=resamples, seed=seed)
-        for column in range(len(HORIZONS))
+        _horizon_metrics(logits, data, column, block=rows, resamples=resamples, seed=seed)
+        for column, rows in zip(range(len(HORIZONS)), blocks, strict=True)
     ]
 
 
@@ -82,19 +85,19 @@ def _horizon_metrics(
     area = auc(up, score)
     generator = np.random.default_rng([seed, column])
     interval = auc_interval(up, score, block=block, resamples=resamples, generator=generator)
-    accuracy = float(np.mean(said_up == up)) if len(up) else None
+    accuracy, positive = (float(np.mean(x)) if len(up) else None for x in (said_up == up, up))
     return HorizonMetrics(
         horizon=HORIZONS[column],
         n=len(up),
         ties=int((data.valid[:, column] & (data.labels[:, column] == 0)).sum()),
-        positive=float(up.mean()) if len(up) else None,
+        positive=positive,
         auc=area,
         auc_low=interval.low,
         auc_high=interval.high,
         brier=brier(up, probability),
         mcc=mcc(up, said_up),
         accuracy=accuracy,
-        leakage=leakage_alarm(area, accuracy),
+        leakage=leakage_alarm(area, accuracy, 0.5 if positive is None else max(positive, 1 - positive)),
         bins=tuple(calibration_bins(up, probability)),
     )
 

@@ -8,6 +8,9 @@ from typing import ClassVar
 from alpha_core.errors import ConfigError
 from alpha_core.shapes import HORIZONS
 
+BLOCK, SHOW = "block", "show"
+"""What a perception at chance level does to the stages behind it."""
+
 MIN_SESSIONS = 20
 """Sessions below which tests and intervals rest on intraday blocks."""
 
@@ -137,6 +140,8 @@ class GateConfig:
     Attributes:
         alpha: one-sided level of the test of criterion 3, before the look budget.
         horizon_index: which of the five label horizons is traded.
+        perception_floor: "block" trains nothing on a perception whose validation AUC at the trading horizon has a
+            lower bound at or below 0.5; "show" says so and goes on to a verdict.
         chosen_cost_ticks: cost per side at which the cell is chosen, in ticks: half a tick.
         min_sessions: sessions below which the test runs on intraday blocks.
         min_oos_days: out-of-sample days below which nothing is tested.
@@ -155,6 +160,7 @@ class GateConfig:
 
     alpha: float = 0.01
     horizon_index: int = 2
+    perception_floor: str = BLOCK
     chosen_cost_ticks: float = 0.5
     min_sessions: int = MIN_SESSIONS
     min_oos_days: int = 3
@@ -176,6 +182,10 @@ class GateConfig:
                 (
                     0 <= self.horizon_index <= last,
                     f"horizon_index was {self.horizon_index}, must be in 0..{last}",
+                ),
+                (
+                    self.perception_floor in (BLOCK, SHOW),
+                    f"perception_floor was {self.perception_floor!r}, must be '{BLOCK}' or '{SHOW}'",
                 ),
                 (
                     math.isfinite(self.chosen_cost_ticks) and self.chosen_cost_ticks >= 0.0,

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alpha_core.market.config import FillMode
-from alpha_core.training.perception import perception_metrics
 from alpha_pipeline.config import PipelineConfig
 from alpha_pipeline.evaluation.grid import GridResult, run_grid
 from alpha_pipeline.evaluation.splits import Fold
 from alpha_pipeline.fxcache import open_day
 from alpha_pipeline.research.fitting import backtest_on, fit_everything, kill_checks, plan_on
 from alpha_pipeline.research.rows import join
+from alpha_pipeline.research.scoring import scored
 from alpha_pipeline.results import Check
 from alpha_pipeline.threads import use_threads
 from alpha_pipeline.workers import worker_pool
 
-_BLOCK, _RESAMPLES = 500, 200
+_RESAMPLES = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,13 +88,8 @@ def run_fold(task: FoldTask) -> FoldOutcome:
         baseline=fitted.baseline,
         fill_mode=FillMode.POISSON,
     )
-    score = perception_metrics(
-        fitted.logits[fold.test.slice],
-        rows.part(fold.test),
-        block=_BLOCK,
-        resamples=_RESAMPLES,
-        seed=config.seed,
-    )[config.gate.horizon_index]
+    scores = scored(fitted.logits[fold.test.slice], rows, fold.test, resamples=_RESAMPLES, seed=config.seed)
+    score = scores[config.gate.horizon_index]
     return FoldOutcome(
         fold=fold, grid=grid, auc=score.auc, auc_low=score.auc_low, kill=kill_checks(fitted.policy)
     )

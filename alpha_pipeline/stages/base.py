@@ -259,6 +259,7 @@ def execute(stage: Stage, scope: Scope, partition: str, info: dict[str, Any]) ->
     Raises:
         AlphaError: an input cannot serve, the disk is full or the store may not be written.
     """
+    _refuse_rejected(stage, scope, partition)
     with (
         refusals_told(scope.store.root),
         scope.store.locked(stage.name, partition),
@@ -273,6 +274,18 @@ def execute(stage: Stage, scope: Scope, partition: str, info: dict[str, Any]) ->
         _write_result(result, out)
         status = "rejected" if any(c.blocking for c in result.failed) else result.status
         return result, scope.store.publish(out, stamp=stamp, status=status, info=info)
+
+
+def _refuse_rejected(stage: Stage, scope: Scope, partition: str) -> None:
+    """A blocking check holds also where a single stage is asked for, on the page or by a script."""
+    for edge in stage.upstream:
+        if edge.days in (Days.SAME, Days.WHOLE):
+            (read,) = _read(edge, scope, partition)
+            if scope.store.status(edge.stage, read) == "rejected":
+                raise DataError(
+                    f"{stage.name} stands on {edge.stage}, which its own checks rejected: mend its input or the "
+                    f"thresholds, then run {edge.stage} again"
+                )
 
 
 def _inputs(stage: Stage, scope: Scope, partition: str) -> AbstractContextManager[None]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from alpha_core.market.config import FillMode
 from alpha_core.rl.policies import RandomPolicy, ThresholdPolicy
 from alpha_core.shapes import HORIZONS
-from alpha_core.training.perception import perception_metrics, predict_logits
+from alpha_core.training.perception import predict_logits
 from alpha_core.training.policy_file import load_policy
 from alpha_pipeline.artifacts import WHOLE
 from alpha_pipeline.evaluation.choice import ChosenCell
@@ -25,6 +25,7 @@ from alpha_pipeline.provenance import digest_json, git_revision
 from alpha_pipeline.report.figures import equity_figure
 from alpha_pipeline.research.fitting import plan_on
 from alpha_pipeline.research.rows import Rows
+from alpha_pipeline.research.scoring import scored
 from alpha_pipeline.results import Check, StageResult
 from alpha_pipeline.stages.base import Days, Stage, StageContext, Upstream, required_stamp
 from alpha_pipeline.stages.code import code_of
@@ -33,7 +34,7 @@ from alpha_pipeline.stages.walk_forward import chosen_cell
 
 VERSION = "1"
 VERDICT_FILE = "verdict.json"
-_BLOCK, _RESAMPLES = 500, 500
+_RESAMPLES = 500
 
 
 def run(context: StageContext) -> StageResult:
@@ -122,9 +123,8 @@ def _same_logits(context: StageContext, rows: Rows) -> Check:
 
 def _perception(context: StageContext, rows: Rows) -> Iterator[PerceptionEvidence]:
     logits = predict_logits(perception_of(context), rows.sequence)
-    for score in perception_metrics(
-        logits, rows.sequence, block=_BLOCK, resamples=_RESAMPLES, seed=context.config.gate.seed
-    ):
+    whole = RowRange(0, len(rows))
+    for score in scored(logits, rows, whole, resamples=_RESAMPLES, seed=context.config.gate.seed):
         yield PerceptionEvidence(
             horizon=score.horizon, auc=score.auc, auc_low=score.auc_low, auc_high=score.auc_high, n=score.n
         )

@@ -100,7 +100,10 @@ STAGE = Stage(
     group="evaluation",
     kinds=frozenset({"torch", "polars"}),
     per_day=False,
-    upstream=(Upstream(stage="fxcache", days=Days.IN_SAMPLE),),
+    upstream=(
+        Upstream(stage="fxcache", days=Days.IN_SAMPLE),
+        Upstream(stage="perception_model", days=Days.WHOLE, content=False),
+    ),
     version=lambda _: f"{VERSION}-{code_of(__name__)}",
     settings=lambda c: c.model_dump(exclude={"quality", "simulator", "features", "ingest"}),
     run=run,

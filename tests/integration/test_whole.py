@@ -8,17 +8,20 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import dagster as dg
+import polars as pl
 import pytest
 import tiny_market
 from mlflow.tracking import MlflowClient
 from tiny_market import DAY_STAGES, NAME, WHOLE_STAGES, day
 
+from alpha_core.errors import DataError
 from alpha_pipeline.evaluation.criteria import all_criteria
 from alpha_pipeline.evaluation.verdict import read_verdict
 from alpha_pipeline.launched import Launched
 from alpha_pipeline.paths import Workspace
 from alpha_pipeline.run import RunOutcome, run_market, standings_of
 from alpha_pipeline.stages import STAGES
+from alpha_pipeline.stages.base import execute
 from alpha_pipeline.tracking import default_uri
 
 DAYS = [day(index) for index in range(3)]
@@ -134,7 +137,8 @@ def test_each_stage_returned_the_checks_it_declares(store):
     for stage in STAGES:
         for key in DAYS if stage.per_day else ["all"]:
             made = store.get(stage.name, key).result["checks"]
-            assert {c["name"]: c["blocking"] for c in made} == dict(stage.checks), stage.name
+            shown = {"auc_above_chance": False} if stage.name == "perception_model" else {}
+            assert {c["name"]: c["blocking"] for c in made} == {**stage.checks, **shown}, stage.name
 
 
 def test_orchestrator_and_tracking_store_have_the_research_run(first):
@@ -167,6 +171,38 @@ def test_orchestrator_and_tracking_store_have_the_research_run(first):
 def test_looks_are_counted_once(store):
     lines = (store.root / "looks.jsonl").read_text().splitlines()
     assert [json.loads(line)["days"] for line in lines] == [[DAYS[2]]]
+
+
+def test_perception_without_a_bound_above_chance_stops_what_would_train_on_it(first, tmp_path):
+    """The tiny market has too few labels for a bound: an error in one sentence, and no look at the held-out day."""
+    workspace = tiny_market.copy_of(first[0], tmp_path / "blocked")
+    tiny_market.configure(workspace, tiny_market.CONFIG.replace('floor = "show"', 'floor = "block"'))
+    before = tiny_market.scope(workspace).store.get("execution_policy").digest
+    outcome = run_market(NAME, workspace, raw=None, until=None, say=lambda _: None)
+    assert outcome.exit_code == 1
+    assert outcome.verdict is None
+    assert outcome.launched.failed == {
+        "all": "rejected by perception_model: lower 95 % bound of the validation AUC at 300 snapshots: "
+        f"{_labels(workspace)} labels are too few for a bound, must be above 0.5; mend the input or the thresholds"
+    }
+    store = tiny_market.scope(workspace).store
+    assert store.get("perception_model").status == "rejected"
+    assert {stage for stage, _ in outcome.launched.built} <= {
+        "fill_model",
+        "random_baseline",
+        "perception_model",
+    }
+    assert store.get("execution_policy").digest == before
+    assert len((store.root / "looks.jsonl").read_text().splitlines()) == 1
+    for stage in STAGES:
+        if stage.name in ("execution_policy", "walk_forward"):
+            with pytest.raises(DataError, match="stands on perception_model, which its own checks rejected"):
+                execute(stage, tiny_market.scope(workspace), "all", {})
+
+
+def _labels(workspace):
+    table = tiny_market.scope(workspace).store.get("perception_model").path / "tables" / "validation.parquet"
+    return pl.read_parquet(table).row(2, named=True)["n"]
 
 
 def test_second_run_finds_everything_up_to_date(first):

@@ -20,14 +20,13 @@ def test_every_shipped_instrument_loads(name):
     assert load(name, Workspace(PROJECT)).name == name
 
 
-def test_null_market_differs_from_the_demo_by_its_strength_alone():
+def test_null_market_differs_from_the_demo_by_its_strength_and_by_showing_its_floor():
     demo, null = (load(name, Workspace(PROJECT)) for name in ("demo", "demo-null"))
     assert null.simulator.rho == 0.0
     assert demo.simulator.rho > 0.0
-    assert null.gate == demo.gate
-    assert null.model_dump(exclude={"instrument": {"name"}, "simulator": {"rho"}}) == demo.model_dump(
-        exclude={"instrument": {"name"}, "simulator": {"rho"}}
-    )
+    assert (demo.gate.perception_floor, null.gate.perception_floor) == ("block", "show")
+    own = {"instrument": {"name"}, "simulator": {"rho"}, "gate": {"perception_floor"}}
+    assert null.model_dump(exclude=own) == demo.model_dump(exclude=own)
 
 
 @pytest.mark.parametrize(

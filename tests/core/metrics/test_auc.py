@@ -67,6 +67,8 @@ def test_leakage_alarm_thresholds():
     assert leakage_alarm(0.851, None)
     assert leakage_alarm(None, 0.76)
     assert not leakage_alarm(None, None)
+    assert not leakage_alarm(0.6, 0.77, commoner=0.82), "a trend is no leak"
+    assert leakage_alarm(0.6, 0.83, commoner=0.82)
 
 
 def test_block_counts_are_whole_blocks():
