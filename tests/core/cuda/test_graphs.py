@@ -1,0 +1,63 @@
+"""Captured work gives the bits of work that is launched call by call."""
+
+import pytest
+import torch
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs an accelerator: run `make test-gpu` on one"
+    ),
+]
+
+
+def trained(captured: bool, updates: int = 8) -> list[torch.Tensor]:
+    """Weights after some updates on data that differ each time."""
+    from alpha_core.cuda.graphs import Captured, run_beside
+    from alpha_core.nn.perception import Architecture, Perception
+
+    generator = torch.Generator().manual_seed(3)
+    model = Perception(Architecture(hidden=64, layers=1), generator=generator).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=torch.tensor(1e-2), fused=True, capturable=True)
+
+    def step(x, dt):
+        with torch.autocast("cuda", torch.bfloat16):
+            logits, _ = model(x, dt)
+        loss = logits.float().square().mean()
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        return (loss.detach(),)
+
+    graph = None
+    for update in range(updates):
+        data = [
+            torch.randn(4, 40, 40, generator=generator).cuda(),
+            torch.rand(4, 40, generator=generator).cuda(),
+        ]
+        if not captured or update < 3:
+            run_beside(step, data)
+        else:
+            graph = graph or Captured(step, data)
+            graph(*data)
+    return [p.detach().clone() for p in model.parameters()]
+
+
+def test_captured_training_step_has_the_same_bits():
+    assert all(
+        torch.equal(a, b) for a, b in zip(trained(captured=False), trained(captured=True), strict=True)
+    )
+
+
+def test_arguments_of_another_shape_are_refused():
+    from alpha_core.cuda.graphs import Captured, run_beside
+
+    def double(x):
+        return (2 * x,)
+
+    x = torch.ones(3, device="cuda")
+    run_beside(double, [x])
+    graph = Captured(double, [x])
+    assert graph(torch.full((3,), 4.0, device="cuda"))[0].tolist() == [8.0] * 3
+    with pytest.raises(ValueError, match="argument 0"):
+        graph(torch.ones(4, device="cuda"))
