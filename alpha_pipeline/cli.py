@@ -161,6 +161,27 @@ def build(
 
 
 @app.command()
+def compare(
+    instrument: Annotated[str, typer.Option(help="Name of a file in instruments/, without .toml.")] = "demo",
+    raw: Annotated[str | None, typer.Option(help="Folder or URL with raw files.")] = None,
+    bypass: Annotated[list[str] | None, typer.Option(help="vsn, mamba2 or cfc; may be repeated.")] = None,
+    head: Annotated[list[str] | None, typer.Option(help="linear or mlp; may be repeated.")] = None,
+    network: Annotated[
+        list[str] | None, typer.Option(help="deeplob, tlob or mlplob; may be repeated.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+) -> None:
+    """Train the perception, its ablations and reference networks on the in-sample days; all if none is named."""
+    from alpha_pipeline.comparison import compare as compare_contenders
+
+    names = [*(f"bypass {part}" for part in bypass or ()), *(f"head {kind}" for kind in head or ())]
+    found = compare_contenders(
+        instrument, Workspace.locate(), raw=raw, names=[*names, *(network or ())], say=_say
+    )
+    print(json.dumps(found.table.to_dicts(), indent=1) if as_json else found.text())
+
+
+@app.command()
 def status(
     instrument: Annotated[str, typer.Option(help="Name of a file in instruments/, without .toml.")] = "demo",
     raw: Annotated[str | None, typer.Option(help="Folder or URL with raw files.")] = None,

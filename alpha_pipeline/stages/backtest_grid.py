@@ -18,7 +18,7 @@ VERSION = "1"
 
 def run(context: StageContext) -> StageResult:
     """All cells in one lockstep batch over the in-sample validation rows, which the policy was trained on."""
-    config, sample = context.config, in_sample(context)
+    config, sample = context.config, in_sample(context.scope)
     policy = load_policy(context.upstream("execution_policy") / POLICY_FOLDER)
     plan = plan_on(sample.rows, sample.validation, config, overlapping=True)
     grid = run_grid(

@@ -14,7 +14,7 @@ VERSION = "1"
 
 def run(context: StageContext) -> StageResult:
     """Train on the in-sample validation rows, where the alpha is not fitted, and hold it to the kill criteria."""
-    config, sample = context.config, in_sample(context)
+    config, sample = context.config, in_sample(context.scope)
 
     def tell(sweep: dict[str, float]) -> None:
         context.scope.report(

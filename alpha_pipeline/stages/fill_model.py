@@ -15,7 +15,7 @@ VERSION = "1"
 
 def run(context: StageContext) -> StageResult:
     """Fit, judge on the later part of the window, and store the coefficients with their uncertainty."""
-    sample = in_sample(context)
+    sample = in_sample(context.scope)
     fit = fit_fills(sample.rows, sample.train, context.config)
     digests = {day: context.store.get("fxcache", day).digest for day in sample.rows.days}
     write_coefficients(fit.coefficients.model_copy(update={"digests": digests}), context.out / FILL_FILE)

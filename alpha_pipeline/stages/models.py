@@ -50,10 +50,10 @@ def load_rows(scope: Scope, which: Days) -> Rows:
     return join([open_day(a.path / fxcache.FILE, verify="fast") for a in artifacts], days)
 
 
-def in_sample(context: StageContext) -> InSample:
+def in_sample(scope: Scope) -> InSample:
     """Open the in-sample days, split as the final fit splits them."""
-    rows = load_rows(context.scope, Days.IN_SAMPLE)
-    train, validation = before_oos(rows.line, context.config.walk_forward)
+    rows = load_rows(scope, Days.IN_SAMPLE)
+    train, validation = before_oos(rows.line, scope.config.walk_forward)
     return InSample(rows=rows, train=train, validation=validation)
 
 

@@ -29,7 +29,7 @@ _CHANCE = 0.5
 
 def run(context: StageContext) -> StageResult:
     """Train, stop early on the purged validation rows, calibrate, and say how good it is there."""
-    config, sample = context.config, in_sample(context)
+    config, sample = context.config, in_sample(context.scope)
 
     def tell(epoch: dict[str, float]) -> None:
         context.scope.report(

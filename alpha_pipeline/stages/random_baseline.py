@@ -17,7 +17,7 @@ VERSION = "1"
 
 def run(context: StageContext) -> StageResult:
     """Run the random policy over the in-sample validation rows."""
-    sample = in_sample(context)
+    sample = in_sample(context.scope)
     fills = load_fill_model(context.upstream("fill_model") / FILL_FILE)
     backtest = backtest_on(sample.rows.market, fills, context.config)
     plan = plan_on(sample.rows, sample.validation, context.config, overlapping=True)
