@@ -2,6 +2,7 @@
 
     <store>/<stage>/<partition>/<attempt>/...   everything one successful attempt wrote, immutable
     <store>/<stage>/<partition>/current.json    points at the attempt in force and says where it came from
+    <store>/<stage>/<partition>/work-<stamp>/   what a long attempt left for the next one of the same stamp to go on
 
 Replacing `current.json` is the only moment of publication. A process killed before it leaves the old artifact in
 force, and an attempt folder that nothing points at; a publication removes such leftovers a day later. The attempt
@@ -136,6 +137,10 @@ class ArtifactStore:
             shutil.rmtree(folder, ignore_errors=True)
             raise
 
+    def work(self, stage: str, stamp: Stamp, partition: str = WHOLE) -> Path:
+        """Where attempts leave what the next one of the same stamp goes on from; gone once that is published."""
+        return self.root / stage / partition / _work_folder(stamp)
+
     def publish(
         self, folder: Path, *, stamp: Stamp, status: str = "ok", info: dict[str, Any] | None = None
     ) -> Artifact:
@@ -203,7 +208,7 @@ class ArtifactStore:
 
 
 def _leftovers_of(partition: Path, min_age_s: float) -> list[Path]:
-    """Attempts out of force and temporary files of a partition whose lock is held. None where no pointer tells."""
+    """What a partition whose lock is held holds beside the attempt in force; nothing where its pointer is damaged."""
     pointer = partition / _POINTER
     try:
         raw = _read_pointer(pointer) or {}
@@ -212,11 +217,20 @@ def _leftovers_of(partition: Path, min_age_s: float) -> list[Path]:
     replaced_s = _age(pointer) if raw else 0.0
     ages = {
         folder: min(_age(folder), replaced_s) if folder.name == raw.get("previous") else _age(folder)
-        for folder in partition.glob("attempt-*")
+        for folder in _unpublished(partition)
         if folder.name != raw.get("attempt")
     }
     ages |= {path: _age(path) for path in partition.glob(".*.tmp")}
     return sorted(path for path, age in ages.items() if age >= min_age_s)
+
+
+def _work_folder(stamp: Stamp) -> str:
+    return f"work-{stamp.version[:12]}"
+
+
+def _unpublished(partition: Path) -> list[Path]:
+    """All attempts and work of a partition; the attempts in force are among them."""
+    return [*partition.glob("attempt-*"), *partition.glob("work-*")]
 
 
 def _age(path: Path) -> float:
@@ -275,10 +289,12 @@ def _pointer_if_readable(pointer: Path) -> dict[str, Any]:
 
 
 def _forget_old(parent: Path, pointer: dict[str, Any], superseded: str | None) -> None:
-    """Remove the attempt before last, and what killed attempts left a day or more ago."""
+    """Remove the attempt before last, the work that led here, and what killed attempts left a day or more ago."""
     if superseded:
         shutil.rmtree(parent / superseded, ignore_errors=True)
-    for folder in parent.glob("attempt-*"):
+    stamp = Stamp.from_dict(pointer["stamp"])
+    shutil.rmtree(parent / _work_folder(stamp), ignore_errors=True)
+    for folder in _unpublished(parent):
         age = time.time() - folder.stat().st_mtime
         if folder.name not in (pointer["attempt"], pointer["previous"]) and age > _LEFTOVER_SECONDS:
             shutil.rmtree(folder, ignore_errors=True)

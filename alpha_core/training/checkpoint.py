@@ -53,9 +53,12 @@ def save_checkpoint(directory: Path, tensors: Mapping[str, Tensor], document: Ma
             f"checkpoint document is not plain JSON ({error}): store finite plain values"
         ) from error
     with _only_writer(directory):
-        write_atomic(directory / weights, data)
-        write_atomic(directory / DOCUMENT, (text + "\n").encode())
-        _remove_leftovers(directory, keep=weights)
+        try:
+            write_atomic(directory / weights, data)
+            write_atomic(directory / DOCUMENT, (text + "\n").encode())
+        finally:
+            # Also after a failure: weights that no document names would keep a full disk full.
+            _remove_leftovers(directory, keep=_weights_in_force(directory))
     return directory / DOCUMENT
 
 
@@ -70,8 +73,16 @@ def _only_writer(directory: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _remove_leftovers(directory: Path, keep: str) -> None:
-    """Older weights and temporary files of killed writers; only after the document names the new weights."""
+def _weights_in_force(directory: Path) -> str | None:
+    """Name of the weights that the document names; None where no document can be read."""
+    try:
+        return _read_document(directory / DOCUMENT)[1]["file"]
+    except CheckpointError:
+        return None
+
+
+def _remove_leftovers(directory: Path, keep: str | None) -> None:
+    """Weights that the document does not name, and temporary files of killed writers."""
     for pattern in ("weights-*.safetensors", ".weights-*.tmp", f".{DOCUMENT}.*.tmp"):
         for path in directory.glob(pattern):
             if path.name != keep:

@@ -18,6 +18,7 @@ from alpha_core.training.checkpoint import load_checkpoint, load_weights, save_c
 from alpha_core.training.config import PerceptionConfig
 from alpha_core.training.inference import logits_of, mean_gate
 from alpha_core.training.mirror import parity
+from alpha_core.training.resume import Keeper, Resume
 from alpha_core.training.scoring import HorizonMetrics, aucs, direction, perception_metrics
 from alpha_core.training.sequences import SequenceData
 from alpha_core.training.trainer import Trainer
@@ -26,6 +27,7 @@ __all__ = [
     "HorizonMetrics",
     "PerceptionConfig",
     "PerceptionFit",
+    "Resume",
     "SequenceData",
     "feature_gates",
     "fit_perception",
@@ -67,6 +69,7 @@ def fit_perception(
     seed: int,
     device: str | torch.device = "cpu",
     on_epoch: Callable[[dict[str, float]], None] | None = None,
+    resume: Resume | None = None,
 ) -> PerceptionFit:
     """Train on one stretch of rows, stop early and calibrate on another that lies after a purge.
 
@@ -76,7 +79,8 @@ def fit_perception(
         config: architecture and protocol.
         seed: same seed, data, configuration and device class give the same weights.
         device: where to train.
-        on_epoch: called with each epoch's record.
+        on_epoch: called with each epoch's record, except those that a resumed run had done before.
+        resume: where the run keeps its state, from which the same call goes on after a kill with the same result.
 
     Raises:
         ConfigError: torch cannot use the device here.
@@ -92,9 +96,14 @@ def fit_perception(
     _require_same_features(train.feature_names, validation)
     model = new_model(train, config, seed=seed).to(device)
     trainer = Trainer(model, train, config, seed=seed)
+    keeper = None if resume is None else Keeper(resume, trainer, train, validation)
+    if keeper is not None:
+        keeper.restore()
     while not trainer.finished:
-        trainer.run()
+        _run_epoch(trainer, keeper)
         entry = trainer.close_epoch(*_validate(model, validation, config))
+        if keeper is not None:
+            keeper.save()
         if on_epoch is not None:
             on_epoch(entry)
     model.load_state_dict(trainer.best)
@@ -107,6 +116,13 @@ def fit_perception(
         history=tuple(trainer.history),
         best_epoch=trainer.best_epoch,
     )
+
+
+def _run_epoch(trainer: Trainer, keeper: Keeper | None) -> None:
+    """To the end of the epoch, saving on the way."""
+    while not trainer.run(None if keeper is None else keeper.resume.every):
+        if keeper is not None:
+            keeper.save()
 
 
 def usable_device(device: str | torch.device) -> torch.device:

@@ -1,5 +1,6 @@
 """Rows in time order, and the two ways to walk them in parallel without losing state inside a segment."""
 
+import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -74,6 +75,15 @@ class SequenceData:
         first = torch.ones(self.rows, dtype=torch.bool)
         first[1:] = self.segment[1:] != self.segment[:-1]
         return first
+
+    def digest(self) -> str:
+        """SHA-256 of all that training reads, 64 hex digits."""
+        told = hashlib.sha256(repr(self.feature_names).encode())
+        names = ("features", "seconds_since_previous", "labels", "valid", "segment")
+        for value in (getattr(self, name) for name in names):
+            told.update(f"{value.dtype} {list(value.shape)}".encode())
+            told.update(value.contiguous().numpy())
+        return told.hexdigest()
 
     def require_finite(self) -> None:
         """Raises DataError naming every feature that holds NaN or infinity, or an impossible duration."""

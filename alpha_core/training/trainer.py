@@ -11,9 +11,12 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from alpha_core.errors import CheckpointError, DataError
 from alpha_core.nn.network import Network, State
 from alpha_core.rng import Purpose, philox_uniform_scalar
+from alpha_core.training.checkpoint import load_weights
 from alpha_core.training.config import PerceptionConfig
 from alpha_core.training.mirror import mirrored_streams, parity
 from alpha_core.training.sequences import Block, SequenceData, blocks, stream_rows
+
+KIND = "perception-training"
 
 
 def masked_loss(logits: Tensor, up: Tensor, mask: Tensor, weights: Tensor) -> Tensor:
@@ -161,7 +164,7 @@ class Trainer:
         if self.carried is not None:
             tensors |= {f"carried.{name}": value for name, value in self.carried.tensors().items()}
         document = {
-            "kind": "perception-training",
+            "kind": KIND,
             "config": asdict(self.config),
             "seed": self.seed,
             "rows": self.rows,
@@ -178,8 +181,10 @@ class Trainer:
         """Continue where `snapshot` was taken, with the same data, configuration and seed.
 
         Raises:
-            CheckpointError: the snapshot is of another run; the differing fields are named.
+            CheckpointError: the snapshot is of another run; the differing fields are named and nothing is changed.
         """
+        if document.get("kind") != KIND:
+            raise CheckpointError(f"it holds a '{document.get('kind')}', must be a '{KIND}': give its folder")
         own = {**asdict(self.config), "seed": self.seed, "rows": self.rows}
         stored = {**document["config"], "seed": document["seed"], "rows": document["rows"]}
         differing = [name for name, value in own.items() if _plain(value) != _plain(stored.get(name))]
@@ -187,7 +192,7 @@ class Trainer:
             raise CheckpointError(
                 f"training state is of another run, {', '.join(differing)} differ: use its settings"
             )
-        self.model.load_state_dict(_part(tensors, "model."))
+        load_weights(self.model, _part(tensors, "model."), "training state")
         self.best = {name: value.to(self.device) for name, value in _part(tensors, "best.").items()}
         self._restore_optimizer(_part(tensors, "optimizer."))
         self.loss = tensors["loss"].to(self.device)

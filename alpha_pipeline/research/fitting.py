@@ -19,7 +19,7 @@ from alpha_core.market.episodes import episode_starts
 from alpha_core.market.fills import FillModel
 from alpha_core.rl.policies import RandomPolicy
 from alpha_core.rl.rollout import MarketEnvironment, rollout
-from alpha_core.training.perception import PerceptionFit, fit_perception, predict_logits
+from alpha_core.training.perception import PerceptionFit, Resume, fit_perception, predict_logits
 from alpha_core.training.policy import PolicyFit, fit_policy
 from alpha_pipeline.config import PipelineConfig
 from alpha_pipeline.evaluation.baseline import BaselineStats, random_baseline
@@ -61,10 +61,12 @@ class Fitted:
         return self.logits[:, self.horizon_index]
 
 
-def fit_everything(rows: Rows, train: RowRange, validation: RowRange, config: PipelineConfig) -> Fitted:
+def fit_everything(
+    rows: Rows, train: RowRange, validation: RowRange, config: PipelineConfig, resume: Resume
+) -> Fitted:
     """All fits of one fold; nothing outside the two ranges is looked at, except by the causal prediction."""
     fills = fit_fills(rows, train, config)
-    perception = fit_alpha(rows, train, validation, config, on_epoch=None)
+    perception = fit_alpha(rows, train, validation, config, on_epoch=None, resume=resume)
     logits = predict_logits(perception, rows.sequence)
     market = rows.market.with_alpha(logits[:, config.gate.horizon_index])
     plan = plan_on(rows, validation, config, overlapping=True)
@@ -87,7 +89,13 @@ def fit_fills(rows: Rows, train: RowRange, config: PipelineConfig) -> FillFit:
 
 
 def fit_alpha(
-    rows: Rows, train: RowRange, validation: RowRange, config: PipelineConfig, on_epoch: Progress | None
+    rows: Rows,
+    train: RowRange,
+    validation: RowRange,
+    config: PipelineConfig,
+    *,
+    on_epoch: Progress | None,
+    resume: Resume,
 ) -> PerceptionFit:
     """The perception of the training rows, stopped and calibrated on the validation rows."""
     return fit_perception(
@@ -97,6 +105,7 @@ def fit_alpha(
         seed=config.seed,
         device=config.device,
         on_epoch=on_epoch,
+        resume=resume,
     )
 
 

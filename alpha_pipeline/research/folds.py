@@ -1,12 +1,15 @@
 """Walk-forward folds, each fitted from nothing on its own rows, side by side in processes of their own."""
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from alpha_core.market.config import FillMode
+from alpha_core.training.perception import Resume
 from alpha_pipeline.config import PipelineConfig
 from alpha_pipeline.evaluation.grid import GridResult, run_grid
 from alpha_pipeline.evaluation.splits import Fold
@@ -49,12 +52,14 @@ class FoldTask:
         days: day keys.
         files: cache file of each day.
         fold: row ranges over these days side by side.
+        work: folder from which the fold's perception goes on after a kill.
     """
 
     config: PipelineConfig
     days: tuple[str, ...]
     files: tuple[Path, ...]
     fold: Fold
+    work: Path
 
 
 def run_folds(tasks: Sequence[FoldTask], report: Callable[[str], None]) -> list[FoldOutcome]:
@@ -78,7 +83,8 @@ def run_fold(task: FoldTask) -> FoldOutcome:
     config, fold = task.config, task.fold
     use_threads(config.threads)
     rows = join([open_day(path, verify="fast") for path in task.files], task.days)
-    fitted = fit_everything(rows, fold.train, fold.validation, config)
+    resume = Resume(folder=task.work, report=partial(print, file=sys.stderr))
+    fitted = fit_everything(rows, fold.train, fold.validation, config, resume)
     grid = run_grid(
         backtest_on(rows.market.with_alpha(fitted.alpha), fitted.fills.model, config),
         fitted.policy.policy,

@@ -169,11 +169,13 @@ class StageContext:
         scope: see Scope.
         partition: the day, or WHOLE.
         out: folder to write into.
+        work: folder that outlives a killed run, for the next one of the same stamp; absent until somebody makes it.
     """
 
     scope: Scope
     partition: str
     out: Path
+    work: Path
 
     @property
     def config(self) -> PipelineConfig:
@@ -269,7 +271,8 @@ def execute(stage: Stage, scope: Scope, partition: str, info: dict[str, Any]) ->
         stamp = required_stamp(stage, scope, partition)
         if "torch" in stage.kinds:
             use_threads(scope.config.threads)
-        result = stage.run(StageContext(scope=scope, partition=partition, out=out))
+        work = scope.store.work(stage.name, stamp, partition)
+        result = stage.run(StageContext(scope=scope, partition=partition, out=out, work=work))
         result = replace(result, checks=completed(result.checks, stage.checks))
         _write_result(result, out)
         status = "rejected" if any(c.blocking for c in result.failed) else result.status

@@ -6,7 +6,13 @@ import polars as pl
 
 from alpha_core.metrics.auc import LEAKAGE_ACCURACY, LEAKAGE_AUC
 from alpha_core.shapes import HORIZONS
-from alpha_core.training.perception import HorizonMetrics, feature_gates, predict_logits, save_perception
+from alpha_core.training.perception import (
+    HorizonMetrics,
+    Resume,
+    feature_gates,
+    predict_logits,
+    save_perception,
+)
 from alpha_pipeline.config import PipelineConfig
 from alpha_pipeline.evaluation.config import BLOCK
 from alpha_pipeline.report.figures import (
@@ -36,7 +42,8 @@ def run(context: StageContext) -> StageResult:
             f"perception: {', '.join(f'{k} {v:.4g}' for k, v in epoch.items() if 'auc' not in k)}"
         )
 
-    fit = fit_alpha(sample.rows, sample.train, sample.validation, config, on_epoch=tell)
+    resume = Resume(folder=context.work, report=context.scope.report)
+    fit = fit_alpha(sample.rows, sample.train, sample.validation, config, on_epoch=tell, resume=resume)
     save_perception(fit, context.out / PERCEPTION_FOLDER)
     validation = sample.rows.part(sample.validation)
     logits = predict_logits(fit, validation)

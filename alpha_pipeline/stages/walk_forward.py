@@ -27,7 +27,10 @@ def run(context: StageContext) -> StageResult:
     rows = load_rows(context.scope, Days.IN_SAMPLE)
     files = tuple(context.store.get("fxcache", day).path / FILE for day in rows.days)
     folds = walk_forward(rows.line, config.walk_forward)
-    tasks = [FoldTask(config=config, days=rows.days, files=files, fold=fold) for fold in folds]
+    tasks = [
+        FoldTask(config=config, days=rows.days, files=files, fold=f, work=context.work / f"fold-{f.index}")
+        for f in folds
+    ]
     outcomes = run_folds(tasks, context.scope.report)
     chosen, candidates = choose_cell(
         [o.grid for o in outcomes], config.grid, config.gate, tick_size=config.instrument.tick_size

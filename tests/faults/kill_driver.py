@@ -1,14 +1,16 @@
 """Kills children at random instants while they publish, and looks at what is left. Run as a process of its own, which
 forks: so it must never have started a thread itself, and does all real work in children.
 
-    python kill_driver.py stage|cache FOLDER KILLS SEED
+    python kill_driver.py stage|cache|training FOLDER KILLS SEED
 
-Prints how often the old and the new content was found, as JSON. A torn or missing publication is an error.
+Prints how often the old and the new content was found, or how often training went on, as JSON. A torn or missing
+publication is an error, and so is a training whose result differs from that of an undisturbed one.
 """
 
 import json
 import os
 import random
+import shutil
 import signal
 import statistics
 import sys
@@ -23,6 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import tiny_market
 from tiny_market import NAME, day, file_of
 
+from alpha_core.training.checkpoint import DOCUMENT
+from alpha_core.training.perception import Resume, save_perception
+from alpha_pipeline.artifacts import WHOLE
 from alpha_pipeline.cached_days import collect_garbage
 from alpha_pipeline.features.config import FeatureConfig, SamplerConfig
 from alpha_pipeline.fxcache import collect_garbage as collect_cache_garbage
@@ -31,8 +36,10 @@ from alpha_pipeline.fxcache.build import build_day
 from alpha_pipeline.ingest.tables import SNAPSHOTS, TRADES
 from alpha_pipeline.paths import Workspace
 from alpha_pipeline.provenance import digest_tree
+from alpha_pipeline.research.fitting import fit_alpha
 from alpha_pipeline.stages import STAGES
-from alpha_pipeline.stages.base import execute
+from alpha_pipeline.stages.base import StageContext, execute
+from alpha_pipeline.stages.models import in_sample
 
 DAY = day(0)
 
@@ -136,7 +143,68 @@ def cache_rounds(folder: Path, kills: int, seed: int) -> dict[str, object]:
     return told | {"leftovers": len(left)}
 
 
+TRAINING = """
+[perception]
+hidden = 8
+state = 4
+heads = 1
+length = 8
+streams = 8
+epochs = 3
+"""
+
+
+def training_rounds(folder: Path, kills: int, seed: int) -> dict[str, object]:
+    """Training of the perception: killed again and again, it must end with the bits of an undisturbed run."""
+    workspace = Workspace(folder)
+    head, _, tail = tiny_market.CONFIG.partition("[perception]")
+    config = head + TRAINING + tail[tail.index("[") :]
+    finished(lambda: tiny_market.make_workspace(folder, days=4, config=config))
+    for key in map(day, range(4)):
+        finished(lambda key=key: tiny_market.build_day(workspace, key))
+    whole, out, state, log = (folder / name for name in ("whole", "out", "state", "log"))
+    finished(lambda: train(workspace, whole, folder / "never", log))
+    expected, rng, ended = digest_tree(whole), random.Random(seed), 0
+    for _ in range(kills):
+        pid = child(lambda: train(workspace, out, state, log))
+        after_saves(state / DOCUMENT, rng.randint(0, 15), pid)
+        time.sleep(rng.uniform(0.0, 0.05))
+        os.kill(pid, signal.SIGKILL)
+        if not os.WIFSIGNALED(os.waitpid(pid, 0)[1]):
+            assert digest_tree(out) == expected, "another result"
+            shutil.rmtree(state)
+            ended += 1
+    finished(lambda: train(workspace, out, state, log))
+    assert digest_tree(out) == expected, "another result"
+    told = log.read_text().splitlines()
+    went_on = Counter(" ".join(line.split()[:3]) for line in told)
+    return {"kills": kills - ended, "ended": ended + 1, "told": went_on}
+
+
+def after_saves(document: Path, saves: int, pid: int) -> None:
+    """Wait until a file was replaced so many times, or its writer has ended."""
+    seen, last = 0, document.stat().st_mtime_ns if document.exists() else 0
+    while seen <= saves and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        time.sleep(0.001)
+        now = document.stat().st_mtime_ns if document.exists() else 0
+        seen, last = seen + (now != last), now
+
+
+def train(workspace: Workspace, out: Path, state: Path, log: Path) -> None:
+    """Fit and keep a perception as its stage does, saving after every second update."""
+    scope = tiny_market.scope(workspace)
+    sample = in_sample(StageContext(scope=scope, partition=WHOLE, out=out, work=state))
+
+    def report(text: str) -> None:
+        with log.open("a") as stream:
+            stream.write(text + "\n")
+
+    resume = Resume(folder=state, report=report, every=2)
+    fit = fit_alpha(sample.rows, sample.train, sample.validation, scope.config, on_epoch=None, resume=resume)
+    save_perception(fit, out)
+
+
 if __name__ == "__main__":
     what, where, count, start = sys.argv[1:]
-    run = {"stage": stage_rounds, "cache": cache_rounds}[what]
+    run = {"stage": stage_rounds, "cache": cache_rounds, "training": training_rounds}[what]
     print(json.dumps(run(Path(where), int(count), int(start))))

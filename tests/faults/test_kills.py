@@ -53,6 +53,17 @@ def test_atomic_write_a_killed_publication_is_old_or_new(tmp_path, what, kills):
 
 
 @pytest.mark.faults
+@pytest.mark.timeout(900)
+def test_fault_killed_training_ends_with_the_bits_of_an_undisturbed_run(tmp_path):
+    """A state is saved after every second update, so that many kills strike while one is being written."""
+    told = drive("training", tmp_path, 25)
+    print(told)
+    assert told["kills"] >= 10
+    assert told["told"].keys() == {"training goes on"}, "a state was left aside or not saved"
+    assert told["told"]["training goes on"] >= 10
+
+
+@pytest.mark.faults
 @pytest.mark.timeout(1800)
 def test_killed_build_command_leaves_whole_days_and_a_rerun_heals(tmp_path):
     """The whole command with two workers: kill it 25 times, its workers must end with it."""

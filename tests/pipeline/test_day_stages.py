@@ -74,7 +74,7 @@ def published(workspace: Workspace, folder: Path) -> StageContext:
         scope.store.publish(out, stamp=Stamp(code="", config="", inputs={}))
     into = folder.with_name("out")
     into.mkdir()
-    return StageContext(scope=scope, partition=day(0), out=into)
+    return StageContext(scope=scope, partition=day(0), out=into, work=into / "work")
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ from alpha_pipeline.paths import Workspace
 scope = tiny_market.scope(Workspace(Path(sys.argv[1])))
 key = tiny_market.day(0)
 ingested = scope.store.get("mbp10_snapshots", key).path
-mbp10_snapshots._by_hour(StageContext(scope=scope, partition=key, out=ingested))
+mbp10_snapshots._by_hour(StageContext(scope=scope, partition=key, out=ingested, work=ingested))
 for stage in (trades.STAGE, data_quality.STAGE):
     result, artifact = execute(stage, scope, key, {})
 assert artifact.status == "ok", result.failed
@@ -203,14 +203,14 @@ def test_stages_of_a_long_day_agree_with_the_whole_table(workspace, tmp_path):
     long_day(tmp_path / "ingested", 9000)
     context = published(workspace, tmp_path / "ingested")
     by_hour = mbp10_snapshots._by_hour(
-        StageContext(scope=context.scope, partition=day(0), out=tmp_path / "ingested")
+        StageContext(scope=context.scope, partition=day(0), out=tmp_path / "ingested", work=tmp_path)
     )
     whole = pl.DataFrame(pl.from_arrow(open_table(tmp_path / "ingested" / SNAPSHOTS)))
     hours = whole["ts_recv"].dt.hour().value_counts(sort=False).sort("ts_recv")
     assert by_hour["snapshots"].to_list() == hours["count"].to_list() == [375] * 24
     assert by_hour["hour"].to_list() == [str(hour) for hour in range(24)]
     with context.scope.store.attempt("trades", day(0)) as out:
-        trades.run(StageContext(scope=context.scope, partition=day(0), out=out))
+        trades.run(StageContext(scope=context.scope, partition=day(0), out=out, work=tmp_path))
         context.scope.store.publish(out, stamp=Stamp(code="", config="", inputs={}))
     result = data_quality.run(context)
     assert [check.description for check in result.checks if not check.passed] == []

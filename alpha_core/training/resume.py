@@ -1,0 +1,100 @@
+"""Training that goes on after a kill as if nothing had happened, from a state kept in a folder.
+
+The state is one checkpoint folder, replaced in one step, so that a process killed at any instruction leaves the one
+before or the new one. What was found there is used only when everything that the weights depend on is the same:
+settings, seed, rows, and what may round differently. The result is then that of an undisturbed run, bit for bit.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from alpha_core.errors import CheckpointError
+from alpha_core.training.checkpoint import DOCUMENT, load_checkpoint, save_checkpoint
+from alpha_core.training.sequences import SequenceData
+from alpha_core.training.trainer import Trainer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resume:
+    """Where a training run keeps its state.
+
+    Attributes:
+        folder: of one run; made when absent, the caller's to remove when the result is safe.
+        every: updates between two saves; the end of each epoch saves as well.
+        report: told in a sentence from where training goes on, why a state was left aside, what was not saved.
+    """
+
+    folder: Path
+    report: Callable[[str], None]
+    every: int = 500
+
+
+class Keeper:
+    """Saves the state of one trainer and brings it back.
+
+    Args:
+        resume: where and how often.
+        trainer: the run.
+        train: its rows.
+        validation: the rows that decide when it stops.
+    """
+
+    def __init__(
+        self, resume: Resume, trainer: Trainer, train: SequenceData, validation: SequenceData
+    ) -> None:
+        self.resume, self.trainer = resume, trainer
+        self.identity = {
+            "training rows": train.digest(),
+            "validation rows": validation.digest(),
+            **_numerics(trainer.device),
+        }
+
+    def restore(self) -> None:
+        """Go on from the stored state; one of another run or a damaged one is left aside, and that is told."""
+        folder = self.resume.folder
+        if not (folder / DOCUMENT).exists():
+            return
+        try:
+            tensors, document = load_checkpoint(folder)
+            _require_same(self.identity, document.get("identity"))
+            self.trainer.restore(tensors, document)
+        except CheckpointError as error:
+            self.resume.report(f"training begins anew, the state in {folder} cannot be used: {error}")
+        else:
+            place = f"epoch {self.trainer.epoch}, update {self.trainer.update}"
+            self.resume.report(f"training goes on from the state in {folder}: {place}")
+
+    def save(self) -> None:
+        """Replace the stored state; when that fails the one before stays, and training goes on without."""
+        tensors, document = self.trainer.snapshot()
+        try:
+            save_checkpoint(self.resume.folder, tensors, document | {"identity": self.identity})
+        except OSError as error:
+            self.resume.report(
+                f"training state of update {self.trainer.update} was not saved in {self.resume.folder} "
+                f"({error.strerror}), the one before stays and training goes on: free space"
+            )
+
+
+def _numerics(device: torch.device) -> dict[str, Any]:
+    """What may round differently with equal settings and rows."""
+    on_gpu = device.type == "cuda"
+    capability = torch.backends.cpu.get_cpu_capability()
+    return {
+        "torch": torch.__version__,
+        "device": torch.cuda.get_device_name(device) if on_gpu else f"{device.type} {capability}",
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _require_same(own: dict[str, Any], stored: object) -> None:
+    found = stored if isinstance(stored, dict) else {}
+    differing = [name for name, value in own.items() if found.get(name) != value]
+    if differing:
+        raise CheckpointError(
+            f"training state is of another run, {', '.join(differing)} differ: use what it was trained with"
+        )
