@@ -37,7 +37,9 @@ class GRNHeads(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         """[..., D] to logits [..., H]."""
-        return grn_heads(h, GRNWeights(*(getattr(self, name) for name in GRNWeights._fields)))
+        weights = GRNWeights(*(getattr(self, name) for name in GRNWeights._fields))
+        with torch.autocast(h.device.type, enabled=False):  # the operator reads half precision as it is
+            return grn_heads(h, weights)
 
 
 class LinearHeads(nn.Module):

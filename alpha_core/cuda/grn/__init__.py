@@ -2,7 +2,8 @@
 
 from torch import Tensor
 
-from alpha_core.cuda.grn.folded import grn_folded
+from alpha_core.cuda.grn.folded import fold
+from alpha_core.cuda.grn.op import grn_forward
 from alpha_core.cuda.grn.weights import GRNWeights
 
 __all__ = ["GRNWeights", "grn_heads"]
@@ -14,10 +15,14 @@ def grn_heads(h: Tensor, weights: GRNWeights) -> Tensor:
     e2 = GELU(w2 h + b2), e1 = w1 e2 + b1, with the exact (erf) GELU.
 
     Args:
-        h: [..., D].
+        h: [..., D], in the precision of the weights or in half.
         weights: ten tensors, stacked over the H heads.
 
     Returns:
-        logits [..., H].
+        logits [..., H] in the precision of the weights.
     """
-    return grn_folded(h, weights)
+    flat = h.reshape(-1, h.shape[-1])
+    readers, biases = fold(weights)
+    w = weights
+    logits, *_ = grn_forward(flat, w.w2, w.b2, readers, biases, w.w_skip, w.b_skip)
+    return logits.view(*h.shape[:-1], logits.shape[1])

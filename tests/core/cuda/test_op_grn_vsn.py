@@ -60,6 +60,33 @@ def test_gradcheck_of_the_heads():
     assert torch.autograd.gradcheck(lambda x, *w: grn_heads(x, GRNWeights(*w)), [h, *leaves])
 
 
+def test_heads_keep_the_rules_of_torch():
+    h = torch.randn(6, 8, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    w = weights()
+    leaves = [v.requires_grad_() for v in (w.w2, w.b2, torch.stack((w.w_gate, w.w_main), 1), w.w_skip)]
+    arguments = (h, *leaves[:3], torch.zeros(5, 2), leaves[3], torch.zeros(5))
+    torch.library.opcheck(torch.ops.alpha.grn_forward.default, arguments)
+    logits, *kept = torch.ops.alpha.grn_forward(*(v.detach() for v in arguments))
+    torch.library.opcheck(
+        torch.ops.alpha.grn_backward.default, (logits, h.detach(), *(v.detach() for v in leaves), *kept)
+    )
+
+
+def test_heads_of_half_precision_rows_give_logits_of_the_weights_precision():
+    h = torch.randn(6, 8, generator=torch.Generator().manual_seed(1)).bfloat16().requires_grad_()
+    logits = grn_heads(h, weights())
+    assert logits.dtype == torch.float32
+    assert torch.equal(logits, grn_heads(h.float(), weights()))
+    logits.sum().backward()
+    assert h.grad.dtype == torch.bfloat16
+
+
+def test_heads_read_any_layout_of_rows():
+    h = torch.randn(8, 4, 6, generator=torch.Generator().manual_seed(1)).permute(2, 1, 0)
+    assert torch.equal(grn_heads(h, weights()), grn_heads(h.contiguous(), weights()))
+    assert torch.equal(grn_heads(h[::2], weights()), grn_heads(h, weights())[::2])
+
+
 def test_heads_are_independent_of_one_another():
     h = torch.randn(4, 8, generator=torch.Generator().manual_seed(1))
     changed = GRNWeights(*(torch.cat((w[:2], w[2:3] * 3 + 1, w[3:])) for w in weights()))
