@@ -93,9 +93,8 @@ def fit_alpha(
     train: RowRange,
     validation: RowRange,
     config: PipelineConfig,
-    *,
     on_epoch: Progress | None,
-    resume: Resume,
+    resume: Resume | None = None,
 ) -> PerceptionFit:
     """The perception of the training rows, stopped and calibrated on the validation rows."""
     return fit_perception(
