@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -25,10 +25,12 @@ import alpha_core.nn.mamba2 as mamba_module
 from alpha_core.cuda.cfc.reference import cfc_loop
 from alpha_core.cuda.graphs import Captured, run_beside
 from alpha_core.cuda.ssd.chunked import ssd_chunked
-from alpha_core.nn.perception import Architecture, Perception
+from alpha_core.nn.mamba2 import MambaState
+from alpha_core.nn.perception import Architecture, Perception, PerceptionState
 from alpha_core.shapes import FEATURES, HORIZONS
 from alpha_core.training.trainer import masked_loss
 
+T = TypeVar("T")
 WEIGHTS = torch.tensor([0.2] * len(HORIZONS))
 
 
@@ -147,6 +149,40 @@ def report(shape: tuple[int, int], name: str, measure: Callable[[], float]) -> f
     return figure
 
 
+def live(rows: int = 3000) -> None:
+    """Milliseconds from a row on the host to its probabilities on the host, one stream, state carried, in a graph."""
+    model = Step(1, 1).model.eval()
+
+    @torch.no_grad()
+    def step(x: Tensor, dt: Tensor, taps: Tensor, ssm: Tensor, hidden: Tensor) -> tuple[Tensor, ...]:
+        logits, after = model.step(x, dt, PerceptionState((MambaState(taps, ssm),), hidden))
+        return torch.sigmoid(logits), *after.blocks[0], none_is_a_bug(after.hidden)
+
+    block, cell = model.blocks[0], none_is_a_bug(model.cfc)
+    state = [*block.initial_state(1), cell.initial_state(1)]
+    row = [torch.randn(1, FEATURES).pin_memory(), torch.rand(1).pin_memory()]
+    first = [*(v.cuda() for v in row), *state]
+    for _ in range(3):
+        run_beside(step, first)
+    captured, result = Captured(step, first), torch.empty(1, len(HORIZONS)).pin_memory()
+    times = []
+    for _ in range(rows):
+        began = time.perf_counter()
+        probabilities, *state = captured(*row, *state)
+        result.copy_(probabilities, non_blocking=True)
+        torch.cuda.current_stream().synchronize()
+        times.append(time.perf_counter() - began)
+    times = sorted(times[100:])
+    print(
+        f"live step: median {1e6 * times[len(times) // 2]:.0f} us, p99 {1e6 * times[int(0.99 * len(times))]:.0f} us"
+    )
+
+
+def none_is_a_bug(value: T | None) -> T:
+    assert value is not None
+    return value
+
+
 def both(shape: tuple[int, int], name: str) -> list[float]:
     """Eagerly and in a graph."""
     return [
@@ -169,6 +205,7 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="+", default=["64x256", "512x256", "64x1024", "512x1024"])
     options = parser.parse_args()
     shapes = [(int(B), int(T)) for B, T in (text.split("x") for text in options.shapes)]
+    live()
     ours = {shape: both(shape, "ours") for shape in shapes}
     if options.quick:
         return
