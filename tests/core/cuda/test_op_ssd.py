@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from alpha_core.cuda.ssd import ssd_scan
-from alpha_core.cuda.ssd.chunked import ssd_chunked
 from alpha_core.cuda.ssd.reference import ssd_sequential
 
 LENGTHS = (1, 29, 31, 63, 64, 65, 257)
@@ -160,7 +159,7 @@ def test_gradients_of_the_chunked_form_equal_those_of_the_recurrence():
     reset = torch.zeros(2, 13, dtype=torch.bool)
     reset[1, 5] = True
     gradients = []
-    for form in (lambda **a: ssd_chunked(**a, chunk=4), ssd_sequential):
+    for form in (lambda **a: ssd_scan(**a, chunk=4), ssd_sequential):
         leaves = {k: v.clone().requires_grad_() for k, v in arguments.items()}
         y, state = form(**leaves, reset=reset)
         (y.sin().sum() + state.cos().sum()).backward()
@@ -176,6 +175,65 @@ def test_gradcheck_of_the_reference():
         lambda *values: ssd_sequential(**dict(zip(names, values, strict=True))),
         [v.requires_grad_() for v in arguments.values()],
     )
+
+
+def test_gradcheck_of_the_chunked_form():
+    arguments = inputs(B=2, T=7, H=2, P=2, N=3, dtype=torch.float64)
+    names, reset = list(arguments), torch.zeros(2, 7, dtype=torch.bool)
+    reset[0, 4] = True
+    assert torch.autograd.gradcheck(
+        lambda *values: ssd_scan(**dict(zip(names, values, strict=True)), reset=reset, chunk=3),
+        [v.requires_grad_() for v in arguments.values()],
+    )
+
+
+@pytest.mark.parametrize("huge", [1e3, 1e30])
+def test_gradients_around_one_huge_step_keep_their_digits(huge):
+    arguments = inputs(B=1, T=64)
+    arguments["delta"][:, 10], arguments["x"][:, 10] = huge, 1 / huge
+    weight = torch.randn(1, 64, 2, 3, generator=torch.Generator().manual_seed(1))
+    gradients = []
+    for dtype, form in (
+        (torch.float64, ssd_sequential),
+        (torch.float32, lambda **a: ssd_scan(**a, chunk=64)),
+    ):
+        leaves = {k: v.to(dtype).requires_grad_() for k, v in arguments.items()}
+        y, state = form(**leaves)
+        ((y * weight).sum() + state.sum()).backward()
+        gradients.append({k: v.grad for k, v in leaves.items()})
+    for name, exact in gradients[0].items():
+        pair = gradients[1][name], exact
+        if name in ("x", "delta"):  # those of the step itself grow with it, or with its inverse
+            pair = [torch.cat((v[:, :10], v[:, 11:]), 1) for v in pair]
+        assert relative(*pair) <= 1e-5, name
+
+
+@pytest.mark.parametrize("with_reset", [False, True])
+def test_operator_keeps_the_rules_of_torch(with_reset):
+    values = list(inputs(B=2, T=7).values())
+    reset = torch.rand(2, 7, generator=torch.Generator().manual_seed(1)) < 0.3 if with_reset else None
+    torch.library.opcheck(
+        torch.ops.alpha.ssd_forward.default, (*(v.requires_grad_() for v in values), reset, 3, True)
+    )
+    torch.library.opcheck(
+        torch.ops.alpha.ssd_forward.default, (*(v.detach() for v in values), reset, 3, False)
+    )
+
+
+def test_bfloat16_rows_beside_a_float32_state():
+    arguments = inputs(T=33)
+    half = {k: v.bfloat16() if k in ("x", "b", "c") else v for k, v in arguments.items()}
+    y, state = ssd_scan(**half, chunk=16)
+    exact, last = ssd_sequential(**{k: v.double() for k, v in half.items()})
+    assert (y.dtype, state.dtype) == (torch.bfloat16, torch.float32)
+    assert relative(state, last) <= 1e-5
+    assert relative(y, exact) <= 1e-2
+
+
+@pytest.mark.parametrize(("name", "shape"), [("b", (2, 8, 4)), ("delta", (2, 9, 3)), ("state", (1, 2, 3, 4))])
+def test_shapes_that_do_not_fit_are_named(name, shape):
+    with pytest.raises(ValueError, match=f"{name} was"):
+        ssd_scan(**{**inputs(), name: torch.zeros(shape)}, chunk=4)
 
 
 def test_no_rows_give_no_rows_and_the_same_state():
