@@ -18,6 +18,7 @@ from alpha_core.training.checkpoint import load_checkpoint, load_weights, save_c
 from alpha_core.training.config import PerceptionConfig
 from alpha_core.training.inference import logits_of, mean_gate
 from alpha_core.training.mirror import parity
+from alpha_core.training.ranks import Ranks
 from alpha_core.training.resume import Keeper, Resume
 from alpha_core.training.scoring import HorizonMetrics, aucs, direction, perception_metrics
 from alpha_core.training.sequences import SequenceData
@@ -70,6 +71,7 @@ def fit_perception(
     device: str | torch.device = "cpu",
     on_epoch: Callable[[dict[str, float]], None] | None = None,
     resume: Resume | None = None,
+    ranks: Ranks | None = None,
 ) -> PerceptionFit:
     """Train on one stretch of rows, stop early and calibrate on another that lies after a purge.
 
@@ -81,12 +83,14 @@ def fit_perception(
         device: where to train.
         on_epoch: called with each epoch's record, except those that a resumed run had done before.
         resume: where the run keeps its state, from which the same call goes on after a kill with the same result.
+        ranks: processes that train together, each of which makes this call with the same rows; they say the device,
+            the first one alone calls `on_epoch` and writes, and all return the same fit.
 
     Raises:
-        ConfigError: torch cannot use the device here.
+        ConfigError: torch cannot use the device here, or there are fewer streams than processes.
         DataError: NaN or infinity in the rows, no label to learn from, one class only, or a diverging loss.
     """
-    device = usable_device(device)
+    ranks = Ranks(device=usable_device(device)) if ranks is None else ranks
     for name, data in (("training", train), ("validation", validation)):
         data.require_finite()
         if not bool(data.mask.any()):
@@ -94,17 +98,17 @@ def fit_perception(
                 f"{name} rows hold no label with a direction among {data.rows}: give it more rows"
             )
     _require_same_features(train.feature_names, validation)
-    model = new_model(train, config, seed=seed).to(device)
-    trainer = Trainer(model, train, config, seed=seed)
+    model = new_model(train, config, seed=seed).to(ranks.device)
+    trainer = Trainer(model, train, config, seed=seed, ranks=ranks)
     keeper = None if resume is None else Keeper(resume, trainer, train, validation)
     if keeper is not None:
         keeper.restore()
     while not trainer.finished:
         _run_epoch(trainer, keeper)
-        entry = trainer.close_epoch(*_validate(model, validation, config))
+        entry = trainer.close_epoch(*ranks.agreed(_validate(model, validation, config)))
         if keeper is not None:
             keeper.save()
-        if on_epoch is not None:
+        if on_epoch is not None and ranks.first:
             on_epoch(entry)
     model.load_state_dict(trainer.best)
     _calibrate(model, validation)

@@ -5,6 +5,7 @@ before or the new one. What was found there is used only when everything that th
 settings, seed, rows, and what may round differently. The result is then that of an undisturbed run, bit for bit.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import torch
 from alpha_core.errors import CheckpointError
 from alpha_core.training.checkpoint import DOCUMENT, load_checkpoint, save_checkpoint
 from alpha_core.training.sequences import SequenceData
+from alpha_core.training.tensor_file import decode_safetensors, encode_safetensors
 from alpha_core.training.trainer import Trainer
 
 
@@ -51,33 +53,55 @@ class Keeper:
             "training rows": train.digest(),
             "validation rows": validation.digest(),
             **_numerics(trainer.device),
+            "processes": trainer.ranks.size,
         }
 
     def restore(self) -> None:
         """Go on from the stored state; one of another run or a damaged one is left aside, and that is told."""
-        folder = self.resume.folder
-        if not (folder / DOCUMENT).exists():
+        state = self.trainer.ranks.from_first(self._stored())
+        if not state:
             return
+        tensors, metadata = decode_safetensors(state, str(self.resume.folder))
+        try:
+            self.trainer.restore(tensors, json.loads(metadata["document"]))
+        except CheckpointError as error:
+            self._begin_anew(error)
+        else:
+            place = f"epoch {self.trainer.epoch}, update {self.trainer.update}"
+            self._report(f"training goes on from the state in {self.resume.folder}: {place}")
+
+    def _stored(self) -> bytes:
+        """The stored state as it is sent to other processes; empty where there is none to use."""
+        folder = self.resume.folder
+        if not self.trainer.ranks.first or not (folder / DOCUMENT).exists():
+            return b""
         try:
             tensors, document = load_checkpoint(folder)
             _require_same(self.identity, document.get("identity"))
-            self.trainer.restore(tensors, document)
         except CheckpointError as error:
-            self.resume.report(f"training begins anew, the state in {folder} cannot be used: {error}")
-        else:
-            place = f"epoch {self.trainer.epoch}, update {self.trainer.update}"
-            self.resume.report(f"training goes on from the state in {folder}: {place}")
+            self._begin_anew(error)
+            return b""
+        return encode_safetensors(tensors, {"document": json.dumps(document)})
 
     def save(self) -> None:
         """Replace the stored state; when that fails the one before stays, and training goes on without."""
         tensors, document = self.trainer.snapshot()
+        if not self.trainer.ranks.first:
+            return
         try:
             save_checkpoint(self.resume.folder, tensors, document | {"identity": self.identity})
         except OSError as error:
-            self.resume.report(
+            self._report(
                 f"training state of update {self.trainer.update} was not saved in {self.resume.folder} "
                 f"({error.strerror}), the one before stays and training goes on: free space"
             )
+
+    def _begin_anew(self, why: CheckpointError) -> None:
+        self._report(f"training begins anew, the state in {self.resume.folder} cannot be used: {why}")
+
+    def _report(self, text: str) -> None:
+        if self.trainer.ranks.first:
+            self.resume.report(text)
 
 
 def _numerics(device: torch.device) -> dict[str, Any]:

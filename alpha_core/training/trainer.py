@@ -14,6 +14,7 @@ from alpha_core.rng import Purpose, philox_uniform_scalar
 from alpha_core.training.checkpoint import load_weights
 from alpha_core.training.config import PerceptionConfig
 from alpha_core.training.mirror import mirrored_streams, parity
+from alpha_core.training.ranks import Ranks
 from alpha_core.training.sequences import Block, SequenceData, blocks, stream_rows
 
 KIND = "perception-training"
@@ -60,12 +61,20 @@ class Trainer:
         data: training rows.
         config: protocol.
         seed: shifts where the streams are cut in each epoch.
+        ranks: the processes that train together; each is given all rows and walks its share of the streams.
     """
 
     def __init__(
-        self, model: Network[Any], data: SequenceData, config: PerceptionConfig, *, seed: int
+        self,
+        model: Network[Any],
+        data: SequenceData,
+        config: PerceptionConfig,
+        *,
+        seed: int,
+        ranks: Ranks | None = None,
     ) -> None:
         self.model, self.config, self.seed = model, config, seed
+        self.ranks = Ranks() if ranks is None else ranks
         self.device = model.mean.device
         self.features = data.features.to(self.device)
         self.seconds = data.seconds_since_previous.to(self.device)
@@ -74,6 +83,7 @@ class Trainer:
         self.first = data.first_of_segment()
         self.rows = data.rows
         self.streams = min(config.streams, data.rows)
+        self.own = self.ranks.share_of(self.streams)
         self.optimizer = _optimizer(model, config)
         weights = torch.tensor(config.horizon_weights, device=self.device)
         self.weights = weights / weights.sum()
@@ -98,7 +108,7 @@ class Trainer:
         # Other cuts in each epoch, so that the rows after a cut are not always the ones without memory.
         offset = int(length * philox_uniform_scalar(self.seed, self.epoch, 0, Purpose.SHUFFLE))
         positions, used = stream_rows(self.rows, self.streams, offset)
-        for block in blocks(positions, used, self.first, self.config.length, self.block):
+        for block in blocks(positions[self.own], used[self.own], self.first, self.config.length, self.block):
             if updates is not None and updates <= 0:
                 return False
             self.loss += self._update(block)
@@ -115,21 +125,33 @@ class Trainer:
         half = self.config.autocast and self.device.type == "cuda"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
             logits, state = self.model(x, self.seconds[rows], self.carried, reset)
-        loss = masked_loss(logits.float(), up, self.mask[rows] * used[..., None], self.weights)
+        mask = self.mask[rows] * used[..., None]
+        loss = masked_loss(logits.float(), up, mask, self._weights(mask))
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        loss = loss.detach()
+        self.ranks.add_up([loss, *(p.grad for p in self.model.parameters() if p.grad is not None)])
         nn.utils.clip_grad_norm_(self.model.parameters(), self.config.gradient_clip)
         self.optimizer.step()
         self.carried = state.detach()
         self.update += 1
-        return loss.detach()
+        return loss
+
+    def _weights(self, mask: Tensor) -> Tensor:
+        """Weights [H] of the means over a process's own rows that make the sum over processes the mean over all."""
+        if self.ranks.size == 1:
+            return self.weights
+        own = mask.sum((0, 1))
+        everywhere = own.clone()
+        self.ranks.add_up([everywhere])
+        return self.weights * own / everywhere.clamp(min=1)
 
     def _seen(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Features and directions of a block, with this epoch's streams in the mirror."""
         x, up = self.features[rows], self.up[rows]
         if self.parity is None:
             return x, up
-        flipped = mirrored_streams(len(rows), self.epoch).to(self.device)[:, None, None]
+        flipped = mirrored_streams(self.streams, self.epoch)[self.own].to(self.device)[:, None, None]
         return torch.where(flipped, x * self.parity, x), torch.where(flipped, 1 - up, up)
 
     def close_epoch(self, score: float, record: dict[str, float]) -> dict[str, float]:
@@ -155,14 +177,15 @@ class Trainer:
         return entry
 
     def snapshot(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Tensors and plain values from which `restore` goes on with the same bits."""
+        """Tensors and plain values from which `restore` goes on with the same bits; a call in every process."""
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         tensors |= {f"best.{name}": value for name, value in self.best.items()}
         for index, slots in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{slot}": value for slot, value in slots.items()}
         tensors["loss"] = self.loss
         if self.carried is not None:
-            tensors |= {f"carried.{name}": value for name, value in self.carried.tensors().items()}
+            for name, value in self.carried.tensors().items():
+                tensors[f"carried.{name}"] = self.ranks.joined(value, self.streams)
         document = {
             "kind": KIND,
             "config": asdict(self.config),
@@ -196,7 +219,9 @@ class Trainer:
         self.best = {name: value.to(self.device) for name, value in _part(tensors, "best.").items()}
         self._restore_optimizer(_part(tensors, "optimizer."))
         self.loss = tensors["loss"].to(self.device)
-        carried = {name: value.to(self.device) for name, value in _part(tensors, "carried.").items()}
+        carried = {
+            name: value[self.own].to(self.device) for name, value in _part(tensors, "carried.").items()
+        }
         self.carried = self.model.state_from(carried) if carried else None
         self.epoch, self.block, self.update = document["epoch"], document["block"], document["update"]
         self.best_epoch = document["best_epoch"]
