@@ -7,6 +7,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import rms_norm, silu, softplus
 
+from alpha_core.cuda.conv import conv_silu
 from alpha_core.cuda.ssd import ssd_scan
 from alpha_core.nn.initial import full_precision, linear, uniform
 
@@ -31,44 +32,6 @@ class MambaState(NamedTuple):
 def inverse_softplus(y: Tensor) -> Tensor:
     """x with softplus(x) = y, for y > 0."""
     return y + torch.log(-torch.expm1(-y))
-
-
-def causal_convolution(
-    x: Tensor, weight: Tensor, bias: Tensor, taps: Tensor, reset: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Depthwise convolution over time that sees only rows since the last reset.
-
-    Args:
-        x: [B, T, C].
-        weight: [C, W], the newest row last.
-        bias: [C].
-        taps: [B, W - 1, C] the rows before.
-        reset: [B, T] bool or None.
-
-    Returns:
-        y [B, T, C] and the next taps.
-    """
-    T, W = x.shape[1], weight.shape[1]
-    padded = torch.cat((taps, x), dim=1)
-    age = None if reset is None else _rows_since_reset(reset, W)
-    y = torch.addcmul(bias, x, weight[:, W - 1])
-    for lag in range(1, W):
-        past = padded[:, W - 1 - lag : W - 1 - lag + T]
-        if age is not None:
-            past = past.masked_fill((age < lag)[..., None], 0.0)
-        y = torch.addcmul(y, past, weight[:, W - 1 - lag])
-    last = padded[:, T:]
-    if age is not None:
-        # The oldest of the W - 1 kept rows is W - 2 rows before the last one.
-        lags = torch.arange(W - 2, -1, -1, device=x.device)
-        last = last.masked_fill((age[:, -1:] < lags)[..., None], 0.0)
-    return y, last
-
-
-def _rows_since_reset(reset: Tensor, limit: int) -> Tensor:
-    """[B, T] int64: 0 on a reset row, 1 after it, ...; at least `limit` before the first reset."""
-    index = torch.arange(reset.shape[1], device=reset.device)
-    return index - torch.where(reset, index, -limit).cummax(1).values
 
 
 class Mamba2(nn.Module):
@@ -140,9 +103,10 @@ class Mamba2(nn.Module):
         state = self.initial_state(x.shape[0]) if state is None else state
         z, xbc, step = self.in_proj(x).split((self.inner, self.channels, self.heads), dim=-1)
         with torch.autocast(x.device.type, enabled=False):
-            xbc, step, weight, bias = full_precision(xbc, step, self.conv_weight, self.conv_bias)
-            xbc, taps = causal_convolution(xbc, weight, bias, state.taps, reset)
-            inner, b, c = silu(xbc).split((self.inner, self.states, self.states), dim=-1)
+            weight, bias = full_precision(self.conv_weight, self.conv_bias)
+            xbc, taps = conv_silu(xbc, weight, bias, state.taps, reset)
+            xbc, step = full_precision(xbc, step)
+            inner, b, c = xbc.split((self.inner, self.states, self.states), dim=-1)
             y, ssm = ssd_scan(
                 inner.unflatten(-1, (self.heads, -1)),
                 b,

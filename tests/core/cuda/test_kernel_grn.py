@@ -20,7 +20,7 @@ def arguments(N, H, D, seed=0):
 
 def plain(grad, *values, dtype=torch.float64):
     """Logits and all gradients of the formula by autograd; W1 is the identity, so nothing is folded."""
-    h, w2, b2, readers, biases, w_skip, b_skip = (v.to(dtype).requires_grad_() for v in values)
+    h, w2, b2, readers, biases, w_skip, b_skip = (v.to(dtype, copy=True).requires_grad_() for v in values)
     H, D = b2.shape
     w1 = torch.eye(D, dtype=dtype).expand(H, D, D)
     weights = GRNWeights(

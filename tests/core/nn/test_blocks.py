@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from alpha_core.cuda.cfc.reference import cfc_loop
+from alpha_core.cuda.conv.reference import causal_convolution
 from alpha_core.nn.cfc import CfC
 from alpha_core.nn.grn import HEADS, make_heads
-from alpha_core.nn.mamba2 import Mamba2, causal_convolution, inverse_softplus
+from alpha_core.nn.mamba2 import Mamba2, inverse_softplus
 
 LENGTHS = (1, 29, 31, 63, 64, 65, 257)
 
