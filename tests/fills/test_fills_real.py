@@ -3,7 +3,7 @@
 import pytest
 import torch
 from market_synthetic import some_fill_model
-from test_market_oracle import compare_on
+from test_market_oracle import assert_equal_to_the_oracle
 
 from alpha_core.market.config import FillMode, MarketConfig
 from alpha_pipeline.features.config import FeatureConfig
@@ -49,7 +49,7 @@ def nexo(real_data, tmp_path_factory):
 def test_the_batched_environment_equals_the_oracle_on_real_rows(nexo, mode):
     rows = nexo.slice(4000, 5500)
     config = MarketConfig(horizon=60, order_size=900, position_limit=5000, post_only=False)
-    trace = compare_on(rows, some_fill_model(), config, mode, episodes=12, market_seed=1)
+    trace = assert_equal_to_the_oracle(rows, some_fill_model(), config, mode, episodes=12, market_seed=1)
     assert int(trace[-1]["counts"][:, 0].sum()) > 20
 
 

@@ -69,9 +69,13 @@ def oracle_record(oracle, reward, done):
     }
 
 
-def assert_equal_to_the_oracle(market_seed, config, mode, episodes):
-    """Random episodes of a random market are step by step what the oracle makes of them; returns the trace."""
+def equal_on_a_random_market(market_seed, config, mode, episodes):
     data, model = random_market(300, seed=market_seed), some_fill_model(market_seed)
+    return assert_equal_to_the_oracle(data, model, config, mode, episodes, market_seed)
+
+
+def assert_equal_to_the_oracle(data, model, config, mode, episodes, market_seed):
+    """Random episodes of a market are step by step what the oracle makes of them; returns the trace."""
     environment, oracle = Environment(data, config, model), OracleEnvironment(data, config, model)
     starts = episode_starts(data.segment, config.horizon, config.latency, stride=1)
     rng = np.random.default_rng(market_seed + 1)
@@ -90,7 +94,7 @@ def assert_equal_to_the_oracle(market_seed, config, mode, episodes):
 @pytest.mark.parametrize("mode", list(FillMode))
 @pytest.mark.parametrize("name", CONFIGS)
 def test_equals_the_oracle(name, mode):
-    trace = assert_equal_to_the_oracle(10 + int(mode), CONFIGS[name], mode, episodes=25)
+    trace = equal_on_a_random_market(10 + int(mode), CONFIGS[name], mode, episodes=25)
     counts = trace[-1]["counts"]
     assert int(counts[:, 1].sum()) > 5, "a comparison in which nothing rests and fills shows nothing"
     assert int((counts[:, 0] - counts[:, 1]).sum()) > 5
@@ -102,7 +106,7 @@ def test_equals_the_oracle(name, mode):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_equals_the_oracle_over_ten_thousand_episodes(name, mode):
     for market_seed in range(100, 107):
-        trace = assert_equal_to_the_oracle(market_seed, CONFIGS[name], mode, episodes=90)
+        trace = equal_on_a_random_market(market_seed, CONFIGS[name], mode, episodes=90)
         assert bool(trace[-1]["done"].all())
 
 
