@@ -10,7 +10,7 @@ sys.path.insert(0, str(HERE))
 
 from measure import ROOT, machine
 
-SCRIPTS = ("ingest", "features", "simulator", "staleness")
+SCRIPTS = ("ingest", "features", "simulator", "staleness", "perception")
 PAGE = ROOT / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- make bench: begin -->", "<!-- make bench: end -->"
 

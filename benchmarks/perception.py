@@ -6,7 +6,7 @@ the simulator's seed; no stage of the pipeline reads it.
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ import torch
 from measure import ROOT, Row, green, scratch, show
 
 from alpha_core.shapes import HORIZONS
+from alpha_core.training.perception import predict_logits
 from alpha_core.training.scoring import HorizonMetrics, aucs
 from alpha_pipeline.config import PipelineConfig, load
 from alpha_pipeline.evaluation.splits import RowRange, purge_end, split_training
@@ -21,7 +22,9 @@ from alpha_pipeline.fxcache import open_day
 from alpha_pipeline.ingest.records import Flag
 from alpha_pipeline.paths import PROJECT, Workspace
 from alpha_pipeline.research.contenders import measured
+from alpha_pipeline.research.fitting import fit_alpha
 from alpha_pipeline.research.rows import Rows, join
+from alpha_pipeline.research.scoring import scored
 from alpha_pipeline.run import DAY_STAGES
 from alpha_pipeline.simulator import simulate_day, simulate_days
 from alpha_pipeline.stages.base import execute, open_scope
@@ -30,18 +33,20 @@ from alpha_pipeline.threads import use_threads
 
 TESTS = ("tests/core/training_perception", "tests/core/nn")
 CONTENDERS = ("production", "deeplob", "logistic", "persistence")
+RESAMPLES = 200
 SHARE = 0.9
 """Of the ceiling's AUC, to be reached at every horizon."""
 
 
 @dataclass(frozen=True)
 class Market:
-    """One market's in-sample rows, split as the final fit splits them."""
+    """One market's rows, the in-sample ones split as the final fit splits them; `held` are the last days."""
 
     config: PipelineConfig
     rows: Rows
     train: RowRange
     validation: RowRange
+    held: RowRange
 
 
 def market(config: PipelineConfig, folder: Path, raw: Path) -> Market:
@@ -51,22 +56,19 @@ def market(config: PipelineConfig, folder: Path, raw: Path) -> Market:
         for stage in DAY_STAGES:
             execute(stage, scope, day, {})
     days = scope.usable_days()
-    held = min(config.walk_forward.oos_days, len(days) - 1)
-    days = days[: len(days) - held]
     rows = join([open_day(scope.store.get("fxcache", day).path / FILE, verify="fast") for day in days], days)
-    stop = purge_end(rows.line, len(rows), config.walk_forward) if held else len(rows)
+    first_held = max(1, len(days) - config.walk_forward.oos_days)
+    boundary = int(np.searchsorted(rows.line.day, first_held))
+    stop = purge_end(rows.line, boundary, config.walk_forward) if boundary < len(rows) else boundary
     train, validation = split_training(rows.line, RowRange(0, stop), config.walk_forward)
-    return Market(config, rows, train, validation)
+    return Market(config, rows, train, validation, RowRange(boundary, len(rows)))
 
 
 def simulated(name: str, folder: Path) -> Market:
-    """The shipped market's in-sample days, and one that stands for those held out."""
+    """A shipped market, its held-out days included."""
     config = load(name, Workspace(PROJECT))
-    simulator, held = config.simulator, config.walk_forward.oos_days
-    days = [simulator.day(index) for index in range(simulator.days - held + 1)]
-    simulate_days(simulator, config.instrument, folder / "raw", days)
-    one = config.model_copy(update={"walk_forward": replace(config.walk_forward, oos_days=1)})
-    return market(one, folder, folder / "raw")
+    simulate_days(config.simulator, config.instrument, folder / "raw")
+    return market(config, folder, folder / "raw")
 
 
 def ceiling(at: Market) -> list[float | None]:
@@ -110,7 +112,26 @@ def planted_rows(at: Market) -> list[Row]:
     return rows
 
 
-def plain_rows(title: str, at: Market, bar: str = "") -> list[Row]:
+def null_rows(at: Market) -> list[Row]:
+    """On the held-out days: the validation rows have chosen the epoch, which lifts their AUC even by chance."""
+    use_threads(at.config.threads)
+    fit = fit_alpha(at.rows, at.train, at.validation, at.config, on_epoch=None)
+    logits = predict_logits(fit, at.rows.sequence)
+    parts = (at.held, at.validation)
+    held, chosen = (
+        scored(logits[p.slice], at.rows, p, resamples=RESAMPLES, seed=at.config.seed) for p in parts
+    )
+    return [
+        Row(
+            f"null market, AUC at {score.horizon} snapshots on the held-out days",
+            f"{interval(score)} on {score.n} labels (on the validation rows, which chose the epoch: {interval(other)})",
+            "0.5 in the interval",
+        )
+        for score, other in zip(held, chosen, strict=True)
+    ]
+
+
+def real_rows(name: str, at: Market) -> list[Row]:
     found = fits(at, CONTENDERS)
     rows = []
     for column, horizon in enumerate(HORIZONS):
@@ -118,9 +139,8 @@ def plain_rows(title: str, at: Market, bar: str = "") -> list[Row]:
         others = ", ".join(f"{name} {figure(found[name][column].auc)}" for name in CONTENDERS[1:])
         rows.append(
             Row(
-                f"{title}, validation AUC at {horizon} snapshots",
+                f"real {name}, validation AUC at {horizon} snapshots",
                 f"{interval(ours)} on {ours.n} labels ({others})",
-                bar,
             )
         )
     return rows
@@ -139,10 +159,10 @@ def run() -> list[Row]:
     rows = []
     with scratch() as folder:
         rows += planted_rows(simulated("demo", folder / "planted"))
-        rows += plain_rows("null market", simulated("demo-null", folder / "null"), "0.5 in the interval")
+        rows += null_rows(simulated("demo-null", folder / "null"))
         for name in ("nexousdt", "es") if real.is_dir() else ():
             config = load(name, Workspace(PROJECT))
-            rows += plain_rows(f"real {name}", market(config, folder / name, real))
+            rows += real_rows(name, market(config, folder / name, real))
     return rows
 
 
