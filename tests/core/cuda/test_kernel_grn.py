@@ -69,7 +69,8 @@ def test_tail_of_the_normal_distribution_is_exact_for_all_sizes(kernel_device):
     values = [x[:, None], one, zero, torch.tensor([[[0.0], [1.0]]]), torch.tensor([[100.0, 0.0]]), zero, none]
     own = kernel([torch.ones(len(x), 1), *values], kernel_device)
     exact = torch.nn.functional.gelu(x.double())
-    assert ((own[0][:, 0] - exact).abs() <= 1.5e-7 * x.abs().double().clamp(min=1)).all()
+    product = 0.0 if kernel_device == "cpu" else 2.0**-22  # x times 1, of three tf32 products
+    assert ((own[0][:, 0] - exact).abs() <= (1.5e-7 + product) * x.abs().double().clamp(min=1)).all()
     slope = torch.func.vmap(torch.func.grad(torch.nn.functional.gelu))(x.double())
     assert (own[1][:, 0] - slope).abs().max() < 1e-6
 
