@@ -24,6 +24,8 @@ class PerceptionConfig(Architecture):
             HORIZONS.
         mirror: walk half of the streams with bids and asks exchanged; needs the features' names.
         autocast: bfloat16 where a device has it; recurrent state stays float32. No effect on a CPU.
+        resident_gib: training rows of so many GiB are held on the device; more stay where they lie and are streamed
+            to it block by block. Speed and memory only.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -39,6 +41,7 @@ class PerceptionConfig(Architecture):
     horizon_weights: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0, 1.0)
     mirror: bool = True
     autocast: bool = True
+    resident_gib: float = 16.0
 
     def problems(self) -> list[str]:
         """What is wrong with the values, one phrase each."""
@@ -51,8 +54,9 @@ class PerceptionConfig(Architecture):
                 found.append(f"{name} was {getattr(self, name)}, must be above 0")
         if not 0 <= self.warmup <= 1:
             found.append(f"warmup was {self.warmup}, must be in [0, 1]")
-        if not self.weight_decay >= 0:
-            found.append(f"weight_decay was {self.weight_decay}, must be at least 0")
+        for name in ("weight_decay", "resident_gib"):
+            if not getattr(self, name) >= 0:
+                found.append(f"{name} was {getattr(self, name)}, must be at least 0")
         weights = self.horizon_weights
         if len(weights) != len(HORIZONS) or min(weights) < 0 or max(weights) <= 0:
             found.append(f"horizon_weights was {weights}, must be {len(HORIZONS)} numbers >= 0, one above 0")

@@ -21,7 +21,7 @@ from alpha_core.training.mirror import parity
 from alpha_core.training.ranks import Ranks
 from alpha_core.training.resume import Keeper, Resume
 from alpha_core.training.scoring import HorizonMetrics, aucs, direction, perception_metrics
-from alpha_core.training.sequences import SequenceData
+from alpha_core.training.sequences import RowData, SequenceData
 from alpha_core.training.trainer import Trainer
 
 __all__ = [
@@ -52,6 +52,8 @@ class PerceptionFit:
         feature_names: columns of the training rows, empty when they had no names.
         history: one record per epoch (loss, validation loss, AUC per horizon).
         best_epoch: position in `history` of the weights kept.
+        input_waits: share of each epoch's training time in which the device waited for rows; not kept in files,
+            whose bytes depend on the result alone.
     """
 
     model: Network[Any]
@@ -60,10 +62,11 @@ class PerceptionFit:
     feature_names: tuple[str, ...]
     history: tuple[dict[str, float], ...]
     best_epoch: int
+    input_waits: tuple[float, ...] = ()
 
 
 def fit_perception(
-    train: SequenceData,
+    train: RowData,
     validation: SequenceData,
     config: PerceptionConfig,
     *,
@@ -81,7 +84,8 @@ def fit_perception(
         config: architecture and protocol.
         seed: same seed, data, configuration and device class give the same weights.
         device: where to train.
-        on_epoch: called with each epoch's record, except those that a resumed run had done before.
+        on_epoch: called with each epoch's record and its `input_wait`, see PerceptionFit; not again for epochs that
+            a resumed run had done before.
         resume: where the run keeps its state, from which the same call goes on after a kill with the same result.
         ranks: processes that train together, each of which makes this call with the same rows; they say the device,
             the first one alone calls `on_epoch` and writes, and all return the same fit.
@@ -109,7 +113,7 @@ def fit_perception(
         if keeper is not None:
             keeper.save()
         if on_epoch is not None and ranks.first:
-            on_epoch(entry)
+            on_epoch({**entry, "input_wait": trainer.input_waits[-1]})
     model.load_state_dict(trainer.best)
     _calibrate(model, validation)
     return PerceptionFit(
@@ -119,6 +123,7 @@ def fit_perception(
         feature_names=train.feature_names,
         history=tuple(trainer.history),
         best_epoch=trainer.best_epoch,
+        input_waits=tuple(trainer.input_waits),
     )
 
 
@@ -138,17 +143,18 @@ def usable_device(device: str | torch.device) -> torch.device:
         raise ConfigError(f"device was '{device}', must be one that torch can use here: {reason}") from error
 
 
-def new_model(train: SequenceData, config: PerceptionConfig, *, seed: int) -> Network[Any]:
+def new_model(train: RowData, config: PerceptionConfig, *, seed: int) -> Network[Any]:
     """Untrained network on the host whose scaler knows the training rows; constant features keep scale 1.
 
     With `mirror`, features that change sign in the mirror have mean 0: that of the rows and their images.
     """
     model = make_network(config, train.feature_names, generator=generator_for(seed, Purpose.INITIALISE))
-    rows = train.features.double()
-    mean = rows.mean(0)
+    chunks = train.feature_chunks
+    mean = torch.stack([rows.double().sum(0) for _, rows in chunks()]).sum(0) / train.rows
     if config.mirror:
         mean = mean.masked_fill(parity(train.feature_names) < 0, 0.0)
-    spread = (rows - mean).square().mean(0).sqrt()
+    squares = [(rows.double() - mean).square().sum(0) for _, rows in chunks()]
+    spread = (torch.stack(squares).sum(0) / train.rows).sqrt()
     model.mean.copy_(mean)
     model.scale.copy_(torch.where(spread > 0, spread, 1.0))
     return model

@@ -15,7 +15,7 @@ import torch
 
 from alpha_core.errors import CheckpointError
 from alpha_core.training.checkpoint import DOCUMENT, load_checkpoint, save_checkpoint
-from alpha_core.training.sequences import SequenceData
+from alpha_core.training.sequences import RowData
 from alpha_core.training.tensor_file import decode_safetensors, encode_safetensors
 from alpha_core.training.trainer import Trainer
 
@@ -45,9 +45,7 @@ class Keeper:
         validation: the rows that decide when it stops.
     """
 
-    def __init__(
-        self, resume: Resume, trainer: Trainer, train: SequenceData, validation: SequenceData
-    ) -> None:
+    def __init__(self, resume: Resume, trainer: Trainer, train: RowData, validation: RowData) -> None:
         self.resume, self.trainer = resume, trainer
         self.identity = {
             "training rows": train.digest(),

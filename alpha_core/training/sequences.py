@@ -2,24 +2,29 @@
 
 import hashlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from alpha_core.errors import DataError
 from alpha_core.nn.inputs import misfits
 from alpha_core.shapes import FEATURES, HORIZONS
 
+CHUNK = 65_536
+"""Rows that a pass over all features looks at together."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class SequenceData:
-    """Decision points of one or several days in time order, on the host.
+class RowData(ABC):
+    """Decision points of one or several days in time order, on the host, wherever their features lie.
 
     Attributes:
-        features: [N, 40] float32, raw.
         seconds_since_previous: [N] float32, 0 on a segment's first row.
         labels: [N, 5] int32, change of the mid in half ticks over each horizon.
         valid: [N, 5] bool, False where the horizon leaves the segment.
@@ -27,7 +32,6 @@ class SequenceData:
         feature_names: names of the columns, used in messages and by the baselines.
     """
 
-    features: Tensor
     seconds_since_previous: Tensor
     labels: Tensor
     valid: Tensor
@@ -35,10 +39,9 @@ class SequenceData:
     feature_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        N = self.features.shape[0] if self.features.dim() else 0
-        wrong = []
+        N = self.rows
+        wrong = self._wrong_features()
         for name, shape, dtypes in (
-            ("features", (N, FEATURES), (torch.float32,)),
             ("seconds_since_previous", (N,), (torch.float32,)),
             ("labels", (N, len(HORIZONS)), (torch.int32, torch.int64)),
             ("valid", (N, len(HORIZONS)), (torch.bool,)),
@@ -53,18 +56,28 @@ class SequenceData:
             raise DataError(f"sequence data: {'; '.join(wrong)}: build it from one cache")
 
     @property
+    @abstractmethod
     def rows(self) -> int:
-        return self.features.shape[0]
+        """N."""
+
+    @abstractmethod
+    def _wrong_features(self) -> list[str]:
+        """What is wrong with the features' shapes and types, one phrase each."""
+
+    @abstractmethod
+    def feature_parts(self, start: int, stop: int) -> Iterator[NDArray[np.float32]]:
+        """The arrays [n, F] that rows [start, stop) consist of, in order, without copying."""
+
+    def feature_chunks(self) -> Iterator[tuple[int, Tensor]]:
+        """First row and features [n, F] of all rows, CHUNK at a time: the same cuts wherever the features lie."""
+        for start in range(0, self.rows, CHUNK):
+            parts = list(self.feature_parts(start, min(start + CHUNK, self.rows)))
+            yield start, torch.from_numpy(np.concatenate(parts))
 
     @property
     def mask(self) -> Tensor:
         """[N, 5] bool: the label exists and the mid moved. Ties have no direction to learn."""
         return self.valid & (self.labels != 0)
-
-    def slice(self, start: int, stop: int) -> "SequenceData":
-        """Rows [start, stop), sharing storage."""
-        names = ("features", "seconds_since_previous", "labels", "valid", "segment")
-        return replace(self, **{name: getattr(self, name)[start:stop] for name in names})
 
     def column_name(self, index: int) -> str:
         """Name of a feature, or its position when names were not given."""
@@ -77,26 +90,19 @@ class SequenceData:
         return first
 
     def digest(self) -> str:
-        """SHA-256 of all that training reads, 64 hex digits."""
-        told = hashlib.sha256(repr(self.feature_names).encode())
-        names = ("features", "seconds_since_previous", "labels", "valid", "segment")
-        for value in (getattr(self, name) for name in names):
-            told.update(f"{value.dtype} {list(value.shape)}".encode())
-            told.update(value.contiguous().numpy())
+        """SHA-256 of all that training reads, 64 hex digits; where the features lie does not count."""
+        told = hashlib.sha256(repr((self.rows, self.feature_names)).encode())
+        for _, features in self.feature_chunks():
+            told.update(features.numpy().data)
+        for name in ("seconds_since_previous", "labels", "valid", "segment"):
+            value: Tensor = getattr(self, name)
+            told.update(f"{value.dtype}".encode())
+            told.update(value.contiguous().numpy().data)
         return told.hexdigest()
 
     def require_finite(self) -> None:
         """Raises DataError naming every feature that holds NaN or infinity, or an impossible duration."""
-        finite = torch.isfinite(self.features)
-        problems = []
-        if not bool(finite.all()):
-            for index in torch.nonzero(~finite.all(0)).flatten().tolist():
-                bad = ~finite[:, index]
-                row = int(bad.int().argmax())
-                value = self.features[row, index].item()
-                problems.append(
-                    f"feature {self.column_name(index)} was {value} in row {row} ({int(bad.sum())} rows)"
-                )
+        problems = self._unreal_features()
         seconds = self.seconds_since_previous
         wrong = ~(torch.isfinite(seconds) & (seconds >= 0))
         if bool(wrong.any()):
@@ -106,6 +112,96 @@ class SequenceData:
             raise DataError(
                 f"sequence data must be finite: {'; '.join(problems)}: rebuild the cache of that day"
             )
+
+    def _unreal_features(self) -> list[str]:
+        """Each feature that holds NaN or infinity, with the first row and how many there are."""
+        first: dict[int, tuple[float, int]] = {}
+        count = torch.zeros(FEATURES, dtype=torch.int64)
+        for start, features in self.feature_chunks():
+            bad = ~torch.isfinite(features)
+            count += bad.sum(0)
+            for index in torch.nonzero(bad.any(0)).flatten().tolist():
+                row = int(bad[:, index].int().argmax())
+                first.setdefault(index, (features[row, index].item(), start + row))
+        return [
+            f"feature {self.column_name(index)} was {value} in row {row} ({int(count[index])} rows)"
+            for index, (value, row) in sorted(first.items())
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceData(RowData):
+    """Decision points whose features lie in memory.
+
+    Attributes:
+        features: [N, 40] float32, raw.
+    """
+
+    features: Tensor
+
+    def _wrong_features(self) -> list[str]:
+        return misfits("features", self.features, (self.rows, FEATURES), torch.float32, torch.device("cpu"))
+
+    @property
+    def rows(self) -> int:
+        return self.features.shape[0] if self.features.dim() else 0
+
+    def feature_parts(self, start: int, stop: int) -> Iterator[NDArray[np.float32]]:
+        """See RowData.feature_parts."""
+        yield self.features[start:stop].numpy()
+
+    def slice(self, start: int, stop: int) -> "SequenceData":
+        """Rows [start, stop), sharing storage."""
+        names = ("features", "seconds_since_previous", "labels", "valid", "segment")
+        return replace(self, **{name: getattr(self, name)[start:stop] for name in names})
+
+
+@dataclass(frozen=True, kw_only=True)
+class MappedData(RowData):
+    """Decision points whose features stay where they are, for instance in mapped files, one array a day.
+
+    Attributes:
+        features: arrays [n, 40] float32, which make up the N rows in order; never written to.
+    """
+
+    features: tuple[NDArray[np.float32], ...]
+
+    def _wrong_features(self) -> list[str]:
+        return [
+            f"features of part {i} are {part.dtype} {list(part.shape)}, must be float32 [n, {FEATURES}]"
+            for i, part in enumerate(self.features)
+            if part.dtype != np.float32 or part.ndim != 2 or part.shape[1] != FEATURES
+        ]
+
+    @property
+    def rows(self) -> int:
+        return sum(len(part) for part in self.features)
+
+    def feature_parts(self, start: int, stop: int) -> Iterator[NDArray[np.float32]]:
+        """See RowData.feature_parts."""
+        first = 0
+        for part in self.features:
+            low, high = max(start - first, 0), min(stop - first, len(part))
+            if low < high:
+                yield part[low:high]
+            first += len(part)
+
+    def slice(self, start: int, stop: int) -> "MappedData":
+        """Rows [start, stop), sharing storage."""
+        names = ("seconds_since_previous", "labels", "valid", "segment")
+        rest = {name: getattr(self, name)[start:stop] for name in names}
+        return replace(self, features=tuple(self.feature_parts(start, stop)), **rest)
+
+    def loaded(self) -> SequenceData:
+        """A copy in memory."""
+        return SequenceData(
+            features=torch.from_numpy(np.concatenate(self.features)),
+            seconds_since_previous=self.seconds_since_previous,
+            labels=self.labels,
+            valid=self.valid,
+            segment=self.segment,
+            feature_names=self.feature_names,
+        )
 
 
 class Block(NamedTuple):

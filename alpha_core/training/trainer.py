@@ -1,7 +1,9 @@
 """Truncated back-propagation over parallel streams, update by update, so that it can stop anywhere."""
 
 import math
+from contextlib import closing
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 import torch
@@ -15,7 +17,8 @@ from alpha_core.training.checkpoint import load_weights
 from alpha_core.training.config import PerceptionConfig
 from alpha_core.training.mirror import mirrored_streams, parity
 from alpha_core.training.ranks import Ranks
-from alpha_core.training.sequences import Block, SequenceData, blocks, stream_rows
+from alpha_core.training.sequences import RowData, blocks, stream_rows
+from alpha_core.training.source import Batch, InputClock, source_of
 
 KIND = "perception-training"
 
@@ -67,7 +70,7 @@ class Trainer:
     def __init__(
         self,
         model: Network[Any],
-        data: SequenceData,
+        data: RowData,
         config: PerceptionConfig,
         *,
         seed: int,
@@ -76,14 +79,15 @@ class Trainer:
         self.model, self.config, self.seed = model, config, seed
         self.ranks = Ranks() if ranks is None else ranks
         self.device = model.mean.device
-        self.features = data.features.to(self.device)
-        self.seconds = data.seconds_since_previous.to(self.device)
-        self.up = (data.labels > 0).float().to(self.device)
-        self.mask = data.mask.float().to(self.device)
         self.first = data.first_of_segment()
         self.rows = data.rows
         self.streams = min(config.streams, data.rows)
         self.own = self.ranks.share_of(self.streams)
+        share = self.own.stop - self.own.start
+        self.source = source_of(
+            data, self.device, streams=share, length=config.length, resident_gib=config.resident_gib
+        )
+        self.clock = InputClock(self.device)
         self.optimizer = _optimizer(model, config)
         weights = torch.tensor(config.horizon_weights, device=self.device)
         self.weights = weights / weights.sum()
@@ -95,6 +99,7 @@ class Trainer:
         self.best_score, self.best_epoch = -math.inf, -1
         self.best: dict[str, Tensor] = {}
         self.history: list[dict[str, float]] = []
+        self.input_waits: list[float] = []
 
     @property
     def finished(self) -> bool:
@@ -108,25 +113,21 @@ class Trainer:
         # Other cuts in each epoch, so that the rows after a cut are not always the ones without memory.
         offset = int(length * philox_uniform_scalar(self.seed, self.epoch, 0, Purpose.SHUFFLE))
         positions, used = stream_rows(self.rows, self.streams, offset)
-        for block in blocks(positions[self.own], used[self.own], self.first, self.config.length, self.block):
-            if updates is not None and updates <= 0:
-                return False
-            self.loss += self._update(block)
-            self.block += 1
-            updates = None if updates is None else updates - 1
-        return True
+        walk = blocks(positions[self.own], used[self.own], self.first, self.config.length, self.block)
+        with closing(self.source.batches(islice(walk, updates))) as batches:
+            for batch in self.clock.timed(batches):
+                self.loss += self._update(batch)
+                self.block += 1
+        return self.block >= self.per_epoch
 
-    def _update(self, block: Block) -> Tensor:
+    def _update(self, batch: Batch) -> Tensor:
         for group in self.optimizer.param_groups:
             group["lr"] = rate_at(self.update, self.per_epoch * self.config.epochs, self.config)
-        rows, used = block.rows.to(self.device), block.used.to(self.device)
-        reset = None if block.reset is None else block.reset.to(self.device)
-        x, up = self._seen(rows)
+        x, up = self._seen(batch.x, batch.up)
         half = self.config.autocast and self.device.type == "cuda"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
-            logits, state = self.model(x, self.seconds[rows], self.carried, reset)
-        mask = self.mask[rows] * used[..., None]
-        loss = masked_loss(logits.float(), up, mask, self._weights(mask))
+            logits, state = self.model(x, batch.seconds, self.carried, batch.reset)
+        loss = masked_loss(logits.float(), up, batch.mask, self._weights(batch.mask))
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         loss = loss.detach()
@@ -146,9 +147,8 @@ class Trainer:
         self.ranks.add_up([everywhere])
         return self.weights * own / everywhere.clamp(min=1)
 
-    def _seen(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def _seen(self, x: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
         """Features and directions of a block, with this epoch's streams in the mirror."""
-        x, up = self.features[rows], self.up[rows]
         if self.parity is None:
             return x, up
         flipped = mirrored_streams(self.streams, self.epoch)[self.own].to(self.device)[:, None, None]
@@ -172,6 +172,7 @@ class Trainer:
         rate = self.optimizer.param_groups[0]["lr"]
         entry = {"epoch": float(self.epoch), "loss": loss, "learning_rate": rate, **record}
         self.history.append(entry)
+        self.input_waits.append(self.clock.share())
         self.epoch, self.block, self.carried = self.epoch + 1, 0, None
         self.loss = torch.zeros_like(self.loss)
         return entry
@@ -197,6 +198,7 @@ class Trainer:
             "best_epoch": self.best_epoch,
             "best_score": self.best_score if self.best_epoch >= 0 else None,
             "history": self.history,
+            "input_waits": self.input_waits,
         }
         return tensors, document
 
@@ -226,7 +228,7 @@ class Trainer:
         self.epoch, self.block, self.update = document["epoch"], document["block"], document["update"]
         self.best_epoch = document["best_epoch"]
         self.best_score = -math.inf if document["best_score"] is None else document["best_score"]
-        self.history = document["history"]
+        self.history, self.input_waits = document["history"], document["input_waits"]
 
     def _restore_optimizer(self, slots: dict[str, Tensor]) -> None:
         content = self.optimizer.state_dict()

@@ -249,6 +249,9 @@ def test_history_holds_every_epoch_and_the_callback_sees_it(small, tiny_config, 
     fit = fit_perception(
         small.slice(0, 800), small.slice(800, 1200), tiny_config, seed=0, on_epoch=seen.append
     )
+    waits = [entry.pop("input_wait") for entry in seen]
+    assert tuple(waits) == fit.input_waits
+    assert all(0 < wait < 1 for wait in waits)
     assert tuple(seen) == fit.history == small_fit.history
     assert {"epoch", "loss", "learning_rate", "validation_auc", "validation_loss"} <= seen[0].keys()
     best = max(range(len(seen)), key=lambda i: seen[i]["validation_auc"])

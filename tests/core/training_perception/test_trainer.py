@@ -68,7 +68,7 @@ def test_mirror_turns_half_of_the_streams_and_the_other_half_next(small, tiny_co
     turned = torch.arange(8) % 2 == 1
     for epoch in range(2):
         run.epoch = epoch
-        x, up = run._seen(rows)
+        x, up = run._seen(data.features[rows], (data.labels[rows] > 0).float())
         expected = torch.where(
             turned[:, None, None], data.features[rows] * parity(names), data.features[rows]
         )
@@ -81,7 +81,7 @@ def test_mirror_turns_half_of_the_streams_and_the_other_half_next(small, tiny_co
 def test_every_row_is_used_once_an_epoch(small, tiny_config):
     run = trainer(small, tiny_config)
     seen = []
-    run._update = lambda block: seen.append(block.rows[block.used]) or torch.zeros(())
+    run._update = lambda batch: seen.append(batch.block.rows[batch.block.used]) or torch.zeros(())
     assert run.run()
     assert sorted(torch.cat(seen).tolist()) == list(range(small.rows))
     assert len(seen) == run.per_epoch
