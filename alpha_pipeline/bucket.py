@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 from filelock import FileLock
 
 from alpha_core.errors import ConfigError, DataError, InputError
+from alpha_pipeline.paths import writable_folder
 
 SCHEMES = ("s3", "file")
 CREDENTIALS = (
@@ -35,6 +36,10 @@ ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 CLIENT = {"connect_timeout": "5s", "read_timeout": "60s", "timeout": "24h"}
 RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
 PIECE = 8 << 20
+
+
+class UnreachedError(DataError):
+    """The server did not answer; asking it for the next object would only wait again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +81,19 @@ class Bucket:
         url: as given, without a slash at its end.
     """
 
-    def __init__(self, url: str) -> None:
-        """Raises ConfigError when the URL or the environment cannot serve; nothing is asked yet."""
-        self.url = url.rstrip("/")
+    def __init__(self, url: str, *, make: bool = True) -> None:
+        """Nothing is asked yet of what lies elsewhere.
+
+        Args:
+            url: URL or path.
+            make: whether a folder of this machine that does not exist is made.
+
+        Raises:
+            ConfigError: the URL or the environment cannot serve, or the folder is none or cannot be made.
+        """
+        self.url = url.rstrip("/") or "/"
         self._folder = local_path(url)
-        self._store = _remote(self.url) if self._folder is None else _mounted(self._folder)
+        self._store = _remote(self.url) if self._folder is None else _mounted(self._folder, make)
 
     def list(self) -> list[Stored]:
         """All objects, by name."""
@@ -142,6 +155,14 @@ class Bucket:
                 f"{self.url}/{stored.name} came with {target.stat().st_size} bytes, must have {stored.size}: "
                 "run again"
             )
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """The bytes of an object, piece by piece. Raises FileNotFoundError when it is not there."""
+        import obstore
+
+        with self._told(name):
+            for piece in obstore.get(self._store, name).stream(min_chunk_size=PIECE):
+                yield bytes(piece)
 
     def put_file(self, name: str, file: Path) -> None:
         """Write a file of any size as an object; others see it whole or not at all."""
@@ -215,7 +236,7 @@ class Bucket:
                 "bucket's rights"
             )
         if "error sending request" in str(error) or "HTTP error" in str(error):
-            return DataError(
+            return UnreachedError(
                 f"{where} was not reached at {_endpoint() or 'the default S3 endpoint'}: mend "
                 "AWS_ENDPOINT_URL or start the server"
             )
@@ -247,10 +268,12 @@ def _remote(url: str) -> Any:
     )
 
 
-def _mounted(folder: Path) -> Any:
+def _mounted(folder: Path, make: bool) -> Any:
     from obstore.store import LocalStore
 
-    return LocalStore(folder.resolve(), mkdir=True)
+    if not make and not folder.exists():
+        raise ConfigError(f"{folder} does not exist, must be a folder that days were pushed to")
+    return LocalStore(writable_folder(folder).resolve())
 
 
 def _checked(url: str) -> Any:

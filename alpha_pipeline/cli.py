@@ -19,7 +19,7 @@ from rich.console import Console
 
 from alpha_core.errors import AlphaError
 from alpha_pipeline import cli_cache
-from alpha_pipeline.paths import Workspace
+from alpha_pipeline.paths import Workspace, writable_file
 
 if TYPE_CHECKING:
     from alpha_pipeline.run import Standings
@@ -93,10 +93,13 @@ def simulate(
     instrument: Annotated[str, typer.Option(help="An instrument with a [simulator] section.")] = "demo",
 ) -> None:
     """Write the days of a simulated market as genuine MBP-10 DBN files."""
+    from alpha_pipeline.artifacts import refusals_told
     from alpha_pipeline.config import load
     from alpha_pipeline.run import ensure_market
 
-    for path in ensure_market(load(instrument, Workspace.locate()), out, say=_say):
+    with refusals_told(out):
+        written = ensure_market(load(instrument, Workspace.locate()), out, say=_say)
+    for path in written:
         print(path)
 
 
@@ -108,13 +111,14 @@ def facts(
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Compute the stylised facts of a simulated market; the page shows them beside published values."""
+    from alpha_pipeline.artifacts import refusals_told
     from alpha_pipeline.config import load
     from alpha_pipeline.report.market_facts import write_page
     from alpha_pipeline.run import simulator_of
     from alpha_pipeline.simulator.stylised import facts_of_market
 
     config = load(instrument, Workspace.locate())
-    simulator = simulator_of(config)
+    simulator, page = simulator_of(config), html and writable_file(html)
     days = days or simulator.days
     found = facts_of_market(simulator, config.instrument.tick_nanos, days)
     if as_json:
@@ -122,8 +126,9 @@ def facts(
     else:
         for name, value in found.numbers.items():
             print(f"{name}: {value:.4g}")
-    if html is not None:
-        _say(f"page: {write_page(found, simulator, config.name, days, html)}")
+    if page is not None:
+        with refusals_told(page):
+            _say(f"page: {write_page(found, simulator, config.name, days, page)}")
 
 
 @app.command()
@@ -239,9 +244,12 @@ def split_file(
     out: Annotated[Path, typer.Argument(help="Folder for one file per UTC day.")],
 ) -> None:
     """Write one file per UTC day of a DBN file that spans several, its records copied as they are."""
+    from alpha_pipeline.artifacts import refusals_told
     from alpha_pipeline.ingest.split import split
 
-    for path, records in split(file, out).items():
+    with refusals_told(out):
+        written = split(file, out)
+    for path, records in written.items():
         print(f"{path}: {records} records")
 
 
@@ -253,19 +261,21 @@ def quality(
     as_json: Annotated[bool, typer.Option("--json", help="Print the days as JSON.")] = False,
 ) -> None:
     """List the days of an instrument as they were judged: what was rejected, what warns, and why. Runs nothing."""
+    from alpha_pipeline.artifacts import refusals_told
     from alpha_pipeline.report.market_data import day_line, days_table
     from alpha_pipeline.run import scope_of
     from alpha_pipeline.stages.judged_days import all_days, write_page
 
     scope = scope_of(instrument, Workspace.locate(), raw=raw)
-    days = all_days(scope)
+    page, days = html and writable_file(html), all_days(scope)
     if as_json:
         print(json.dumps(days_table(days).to_dicts(), indent=1))
     else:
         for day in days:
             print(day_line(day))
-    if html is not None:
-        _say(f"page: {write_page(scope, html)}")
+    if page is not None:
+        with refusals_told(page):
+            _say(f"page: {write_page(scope, page)}")
 
 
 @app.command()
@@ -318,3 +328,7 @@ def main(arguments: Sequence[str] | None = None) -> Any:
     progress.handlers = [_Progress()]
     with _one_sentence():
         return app(args=arguments)
+
+
+if __name__ == "__main__":
+    main()

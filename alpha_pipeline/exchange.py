@@ -1,14 +1,15 @@
-"""Cached days of a workspace to and from a shared folder."""
+"""Cached days of a workspace to and from a shared folder; a day that cannot be used keeps no other from its way."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from alpha_core.errors import ConfigError
-from alpha_pipeline.artifacts import ArtifactStore
-from alpha_pipeline.bucket import Bucket
+from alpha_core.errors import AlphaError, ConfigError
+from alpha_pipeline.artifacts import ArtifactStore, refusals_told
+from alpha_pipeline.bucket import Bucket, UnreachedError
 from alpha_pipeline.config import load
-from alpha_pipeline.fxcache.shared import Exchanged, SharedDays
-from alpha_pipeline.paths import Workspace
+from alpha_pipeline.fxcache.shared import REFUSED, Exchanged, SharedDays
+from alpha_pipeline.fxcache.store import SUFFIX
+from alpha_pipeline.paths import Workspace, writable_folder
 from alpha_pipeline.stages.fxcache import FILE
 from alpha_pipeline.stages.fxcache import STAGE as CACHE
 
@@ -26,14 +27,15 @@ def push_days(
         replace: see `SharedDays.push`.
 
     Raises:
-        AlphaError: a day is not in the cache, its file is damaged, or the folder cannot be used.
+        AlphaError: a day is not in the cache, or the folder cannot be used.
     """
     store = ArtifactStore(workspace.store(load(instrument, workspace).name))
     good = [day for day in store.partitions(CACHE.name) if store.status(CACHE.name, day) == "ok"]
     usable = {day: store.get(CACHE.name, day).path / FILE for day in good}
     shared = SharedDays(Bucket(url), instrument)
     for day in _chosen(days, list(usable), f"the cache of {instrument}"):
-        yield shared.push(usable[day], replace=replace)
+        file = usable[day]
+        yield _or_refused(day, file, lambda file=file: shared.push(file, replace=replace))
 
 
 def pull_days(
@@ -49,11 +51,24 @@ def pull_days(
         out: another folder for the files.
 
     Raises:
-        AlphaError: no such day, a file that is not what was pushed, or the folder cannot be used.
+        AlphaError: no such day, or a folder cannot be used.
     """
-    shared = SharedDays(Bucket(url), load(instrument, workspace).name)
-    for day in _chosen(days, shared.days(), f"{url} for {instrument}"):
-        yield shared.pull(day, out or workspace.pulled(instrument))
+    shared = SharedDays(Bucket(url, make=False), load(instrument, workspace).name)
+    chosen = _chosen(days, shared.days(), f"{url} for {instrument}")
+    folder = writable_folder(out or workspace.pulled(instrument))
+    for day in chosen:
+        yield _or_refused(day, folder / f"{day}{SUFFIX}", lambda day=day: shared.pull(day, folder))
+
+
+def _or_refused(day: str, file: Path, exchange: Callable[[], Exchanged]) -> Exchanged:
+    """What came of a day; what is wrong with that day alone is told with it."""
+    try:
+        with refusals_told(file.parent):
+            return exchange()
+    except UnreachedError:
+        raise
+    except AlphaError as error:
+        return Exchanged(day=day, outcome=REFUSED, detail=str(error), file=file)
 
 
 def _chosen(wanted: Sequence[str], there: Sequence[str], where: str) -> list[str]:

@@ -4,6 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from alpha_core.errors import ConfigError
+
 PROJECT = Path(__file__).resolve().parent.parent
 
 
@@ -53,3 +55,22 @@ class Workspace:
 
     def store(self, instrument: str) -> Path:
         return self.root / "data" / "store" / instrument
+
+
+def writable_folder(folder: Path) -> Path:
+    """A folder to write into, made when absent. Raises ConfigError where something else is in its place."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"{folder} is no folder ({error.strerror}): name one, or a path for a new one"
+        ) from error
+    return folder
+
+
+def writable_file(file: Path) -> Path:
+    """A file to write, its folder made when absent. Raises ConfigError where something else is in its place."""
+    writable_folder(file.parent)
+    if file.exists() and not file.is_file():
+        raise ConfigError(f"{file} is no file: name one, or a path for a new one")
+    return file

@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -88,10 +88,15 @@ def canonical_json(value: Any) -> str:
 
 def digest_file(path: Path) -> str:
     """Content digest of one file; times and names do not enter."""
-    state = hashlib.blake2b(digest_size=16)
     with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            state.update(chunk)
+        return digest_pieces(iter(lambda: stream.read(_CHUNK), b""))
+
+
+def digest_pieces(pieces: Iterable[bytes]) -> str:
+    """Content digest of bytes that come piece by piece, however they are cut."""
+    state = hashlib.blake2b(digest_size=16)
+    for piece in pieces:
+        state.update(piece)
     return state.hexdigest()
 
 

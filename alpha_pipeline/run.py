@@ -12,7 +12,7 @@ from alpha_pipeline.bucket import is_url
 from alpha_pipeline.config import PipelineConfig, load
 from alpha_pipeline.evaluation.verdict import read_verdict
 from alpha_pipeline.launched import Launched
-from alpha_pipeline.paths import Workspace
+from alpha_pipeline.paths import Workspace, writable_folder
 from alpha_pipeline.plan import Stale, stale_day, stale_whole, standing
 from alpha_pipeline.provenance import canonical_json, digest_file, digest_json, digest_tree
 from alpha_pipeline.stages import STAGES
@@ -206,7 +206,7 @@ def ensure_market(config: PipelineConfig, folder: Path, *, say: Callable[[str], 
     if record.is_file() and _describe(identity, present) == record.read_text():
         return present
     say(f"simulating {simulator.days} days of {config.name} into {folder}")
-    folder.mkdir(parents=True, exist_ok=True)
+    writable_folder(folder)
     written = simulate_days(simulator, config.instrument, folder)
     for stray in set(present) - set(written):
         stray.unlink()

@@ -22,7 +22,7 @@ from alpha_pipeline.fxcache.format import check_day
 from alpha_pipeline.fxcache.readers import open_day
 from alpha_pipeline.fxcache.store import SUFFIX, day_path
 from alpha_pipeline.fxcache.writer import day_lock
-from alpha_pipeline.provenance import canonical_json, digest_file
+from alpha_pipeline.provenance import canonical_json, digest_file, digest_pieces
 
 PUSHED, PULLED, PRESENT, REFUSED = "pushed", "pulled", "present", "refused"
 
@@ -33,7 +33,7 @@ class Exchanged:
 
     Attributes:
         day: partition key.
-        outcome: PUSHED, PULLED, PRESENT (the very same file is there already) or REFUSED.
+        outcome: PUSHED, PULLED, PRESENT (the very same file is there already, byte for byte) or REFUSED.
         detail: why it was refused; else what the file holds.
         file: the local file.
     """
@@ -97,7 +97,7 @@ class SharedDays:
 
         Args:
             file: a file of this instrument; its checksums are verified first.
-            replace: whether another file of the same day may be in force and is then replaced.
+            replace: whether another file of the same day, or a damaged one, may be in force and is then replaced.
 
         Raises:
             InputError: the file is damaged.
@@ -121,8 +121,7 @@ class SharedDays:
         before = self._bucket.read(self._pointer(day))
         if before is not None and not replace:
             return self._compared(day, mine, before[0])
-        stored = self._bucket.find(self._object(day, mine))
-        if stored is None or stored.size != mine.size:
+        if self._spoiled(day, mine) is not None:
             self._bucket.put_file(self._object(day, mine), file)
         if self._bucket.put_if(self._pointer(day), mine.encode(), before and before[1]):
             return PUSHED, f"{mine.rows} rows"
@@ -132,11 +131,24 @@ class SharedDays:
     def _compared(self, day: str, mine: Pointer, theirs: bytes) -> tuple[str, str]:
         other = Pointer.decode(theirs, f"{self._bucket.url}/{self._pointer(day)}")
         if other.digest == mine.digest:
-            return PRESENT, f"{mine.rows} rows"
+            spoiled = self._spoiled(day, mine)
+            return (REFUSED, spoiled) if spoiled else (PRESENT, f"{mine.rows} rows")
         differs = (
             "made by other code or configuration" if other.builder != mine.builder else "of other sources"
         )
         return REFUSED, f"another file of {day} is in force, {differs}: pull it, or push with --replace"
+
+    def _spoiled(self, day: str, pointer: Pointer) -> str | None:
+        """Why the bytes behind a pointer are not what was pushed, None when they are; reads them back."""
+        name = self._object(day, pointer)
+        where = f"{self._bucket.url}/{name}"
+        try:
+            found = digest_pieces(self._bucket.pieces(name))
+        except FileNotFoundError:
+            return f"{where} is gone: push the day again with --replace"
+        if found != pointer.digest:
+            return f"{where} does not have the digest in its name: push the day again with --replace"
+        return None
 
     def pull(self, day: str, folder: Path) -> Exchanged:
         """Make a local file of a shared day, or leave the one that is there when it is the same.

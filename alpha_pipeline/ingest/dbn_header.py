@@ -37,7 +37,7 @@ def read_header(stream: ByteStream) -> tuple["Metadata", bytes]:
         more = memoryview(bytearray(max(FIRST_READ, len(head))))
         count = stream.fill(more)
         head += more[:count]
-        _refuse_foreign(stream.path, head)
+        _refuse_foreign(stream, head)
         _refuse_endless(stream.path, head)
         metadata, reason = _decode(head)
         if metadata is None and (not count or len(head) > MAX_HEADER_BYTES):
@@ -48,7 +48,12 @@ def read_header(stream: ByteStream) -> tuple["Metadata", bytes]:
     return metadata, head[_header_length(head) :]
 
 
-def _refuse_foreign(path: Path, head: bytes) -> None:
+def _refuse_foreign(stream: ByteStream, head: bytes) -> None:
+    path = stream.path
+    if not head and stream.truncated:
+        raise InputError(
+            f"{path} has no readable DBN header: it is cut inside its first compressed frame, fetch the file again"
+        )
     if not head:
         raise InputError(f"{path} has no bytes (byte 0 is its end): fetch the file again")
     if not head.startswith(MAGIC):

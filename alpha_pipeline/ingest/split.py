@@ -21,6 +21,7 @@ from alpha_pipeline.ingest.dbn_header import read_header
 from alpha_pipeline.ingest.records import UNDEF_TIMESTAMP
 from alpha_pipeline.ingest.sessions import DAY_NS
 from alpha_pipeline.ingest.stream import ByteStream
+from alpha_pipeline.paths import writable_folder
 
 if TYPE_CHECKING:
     from databento_dbn import Metadata
@@ -54,9 +55,10 @@ def split(path: Path, out: Path) -> dict[Path, int]:
         Files by day, with their number of records.
 
     Raises:
+        ConfigError: `out` is no folder.
         InputError: the file is cut or damaged, holds other records, or a day's file is there already.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    writable_folder(out)
     with ByteStream(path) as stream:
         metadata = read_header(stream)[0]
     _refuse(path, metadata)

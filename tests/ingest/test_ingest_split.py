@@ -100,6 +100,11 @@ def test_nothing_is_written_of_a_file_that_is_cut_or_foreign(tmp_path):
     cut = tmp_path / "cut-20240306-20240308.mbp-10.dbn.zst"
     cut.write_bytes(frames(body[:20_000], body[20_000:])[:-40])
     refused(cut, "ends inside a record or a compressed frame")
+    tiny = tmp_path / "tiny-20240306.mbp-10.dbn.zst"
+    tiny.write_bytes(
+        frames(header(mappings=MAPPINGS))[:-60]
+    )  # so small that no block of its only frame is whole
+    refused(tiny, "no readable DBN header: it is cut inside its first compressed frame")
     (tmp_path / "part-20240306.dbn.zst").write_bytes(frames(body[:-10]))
     refused(tmp_path / "part-20240306.dbn.zst", "ends inside a record")
     refused(write(tmp_path / "nodate.dbn.zst", market()), "has no date in its name")

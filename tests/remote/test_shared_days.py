@@ -19,13 +19,15 @@ from fx_tables import random_market, tables
 from tiny_market import NAME, day
 
 from alpha_core.errors import AlphaError, ConfigError, DataError, InputError
-from alpha_pipeline.bucket import Bucket
+from alpha_pipeline.artifacts import ArtifactStore
+from alpha_pipeline.bucket import Bucket, UnreachedError
 from alpha_pipeline.exchange import pull_days, push_days
 from alpha_pipeline.features.config import FeatureConfig
 from alpha_pipeline.fxcache import open_day
 from alpha_pipeline.fxcache.build import build_day
 from alpha_pipeline.fxcache.shared import PRESENT, PULLED, PUSHED, REFUSED, SharedDays
 from alpha_pipeline.paths import Workspace
+from alpha_pipeline.stages.fxcache import FILE
 
 DAY = "2024-07-23"
 
@@ -121,6 +123,75 @@ def test_what_is_not_what_was_pushed_is_never_given_a_name(shared, built, tmp_pa
     with pytest.raises(DataError, match=r"demo/2024-07-24\.json is not readable"):
         shared.pull("2024-07-24", tmp_path / "mine")
     assert [p for p in (tmp_path / "mine").iterdir() if p.suffix in (".fxcache", ".tmp")] == []
+
+
+def spoil(shared, name, tmp_path):
+    """Flip a bit in the middle of a shared file."""
+    bytes_ = bytearray(b"".join(shared._bucket.pieces(name)))
+    bytes_[len(bytes_) // 2] ^= 1
+    (tmp_path / "spoiled").write_bytes(bytes_)
+    shared._bucket.put_file(name, tmp_path / "spoiled")
+
+
+def test_push_tells_of_damaged_shared_bytes_and_replaces_them_on_demand(shared, built, tmp_path):
+    """Their size and their name are those of the file that was pushed."""
+    shared.push(built[0])
+    (stored,) = (one for one in shared._bucket.list() if one.name.endswith(".fxcache"))
+    spoil(shared, stored.name, tmp_path)
+    told = shared.push(built[0])
+    assert (told.outcome, "does not have the digest in its name" in told.detail) == (REFUSED, True)
+    assert shared.push(built[0], replace=True).outcome == PUSHED
+    assert shared.push(built[0]).outcome == PRESENT
+    assert shared.pull(DAY, tmp_path / "mine").file.read_bytes() == built[0].read_bytes()
+
+
+def test_one_bad_day_keeps_no_other_from_being_pushed_or_pulled(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    here, url = tiny_market.make_workspace(tmp_path / "here", days=3), str(tmp_path / "shared")
+    for number in range(3):
+        tiny_market.build_day(here, day(number))
+    assert [one.outcome for one in push_days(NAME, here, url)] == [PUSHED] * 3
+    shared = SharedDays(Bucket(url), NAME)
+    (name,) = (s.name for s in shared._bucket.list() if day(0) in s.name and s.name.endswith(".fxcache"))
+    spoil(shared, name, tmp_path)
+    (tmp_path / "shared" / NAME / f"{day(1)}.json").write_text("{")
+    (tmp_path / "shared" / NAME / "2024-99-99.json").write_text("{}")
+    pulled = [(one.day, one.outcome) for one in pull_days(NAME, here, url)]
+    assert pulled == [(day(0), REFUSED), (day(1), REFUSED), (day(2), PULLED), ("2024-99-99", REFUSED)]
+    local = ArtifactStore(here.store(NAME)).get("fxcache", day(0)).path / FILE
+    local.write_bytes(local.read_bytes()[:-100])
+    assert [one.outcome for one in push_days(NAME, here, url)] == [REFUSED, REFUSED, PRESENT]
+    assert [one.outcome for one in push_days(NAME, here, url, replace=True)] == [REFUSED, PUSHED, PUSHED]
+
+
+def test_a_server_that_is_gone_is_asked_once_and_not_for_every_day(tmp_path, monkeypatch):
+    here, url = tiny_market.make_workspace(tmp_path / "here", days=2), str(tmp_path / "shared")
+    for number in range(2):
+        tiny_market.build_day(here, day(number))
+    list(push_days(NAME, here, url))
+
+    def gone(self, name):
+        raise UnreachedError(f"{name} was not reached")
+
+    monkeypatch.setattr(Bucket, "read", gone)
+    with pytest.raises(UnreachedError):
+        next(pull_days(NAME, here, url))
+
+
+def test_nothing_is_pulled_from_a_folder_that_is_not_there(tmp_path):
+    there = Workspace(tmp_path / "there")
+    tiny_market.configure(there, tiny_market.CONFIG)
+    with pytest.raises(
+        ConfigError, match="nowhere does not exist, must be a folder that days were pushed to"
+    ):
+        list(pull_days(NAME, there, str(tmp_path / "nowhere")))
+    assert not (tmp_path / "nowhere").exists()
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="file is no folder"):
+        list(pull_days(NAME, there, str(tmp_path / "file")))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match="has no days"):
+        list(pull_days(NAME, there, str(tmp_path / "empty"), out=tmp_path / "file"))
 
 
 def test_damaged_or_foreign_file_is_not_pushed(shared, built, tmp_path):
