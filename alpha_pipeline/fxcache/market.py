@@ -14,7 +14,7 @@ from alpha_pipeline.fxcache.readers import CachedDay
 DAY_NS = 86_400_000_000_000
 
 if TYPE_CHECKING:
-    from alpha_core.training.sequences import SequenceData
+    from alpha_core.training.sequences import MappedData, SequenceData
 
 
 def market_data(days: Sequence[CachedDay]) -> MarketData:
@@ -33,7 +33,7 @@ def market_data(days: Sequence[CachedDay]) -> MarketData:
         book=torch.from_numpy(_join(days, lambda d: d.book)),
         tape=torch.from_numpy(_join(days, lambda d: d.tape)),
         segment=torch.from_numpy(segment),
-        day=torch.from_numpy(np.repeat(np.arange(len(days), dtype=np.int32), [d.rows for d in days])),
+        day=torch.from_numpy(day_index(days)),
         seconds=torch.from_numpy(_seconds_to_next(ts, segment)),
         second_of_day=torch.from_numpy((ts % DAY_NS * 1e-9).astype(np.float32)),
         features=torch.from_numpy(_join(days, lambda d: d.features)),
@@ -43,17 +43,26 @@ def market_data(days: Sequence[CachedDay]) -> MarketData:
 
 
 def sequence_data(days: Sequence[CachedDay]) -> "SequenceData":
-    """Features and labels of several days for the perception; rows in warm-up have no valid label.
+    """Features and labels of several days for the perception, in memory; rows in warm-up have no valid label.
 
     Raises:
         DataError: as `market_data`.
     """
-    from alpha_core.training.sequences import SequenceData
+    return mapped_data(days).loaded()
+
+
+def mapped_data(days: Sequence[CachedDay]) -> "MappedData":
+    """The same with the features, four fifths of all bytes, left in the mapped files.
+
+    Raises:
+        DataError: as `market_data`.
+    """
+    from alpha_core.training.sequences import MappedData
 
     _check(days)
     seconds = (_join(days, lambda d: d.duration_ns) * 1e-9).astype(np.float32)
-    return SequenceData(
-        features=torch.from_numpy(_join(days, lambda d: d.features)),
+    return MappedData(
+        features=tuple(day.features for day in days if day.rows),
         seconds_since_previous=torch.from_numpy(seconds),
         labels=torch.from_numpy(_join(days, lambda d: d.labels)),
         valid=torch.from_numpy(_join(days, lambda d: d.label_valid & d.warm[:, None])),
@@ -79,6 +88,11 @@ def _join(days: Sequence[CachedDay], column: Callable[[CachedDay], NDArray[Any]]
 def _segments(days: Sequence[CachedDay]) -> NDArray[np.int32]:
     """[R] int32, segments numbered 0, 1, ... over all days."""
     return (np.cumsum(_join(days, lambda d: d.first)) - 1).astype(np.int32)
+
+
+def day_index(days: Sequence[CachedDay]) -> NDArray[np.int32]:
+    """[R] int32, position of each row's day; empty days keep theirs."""
+    return np.repeat(np.arange(len(days), dtype=np.int32), [day.rows for day in days])
 
 
 def _seconds_to_next(ts: NDArray[np.int64], segment: NDArray[np.int32]) -> NDArray[np.float32]:

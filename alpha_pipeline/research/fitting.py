@@ -98,7 +98,7 @@ def fit_alpha(
 ) -> PerceptionFit:
     """The perception of the training rows, stopped and calibrated on the validation rows."""
     return fit_perception(
-        rows.part(train),
+        rows.mapped.slice(train.start, train.stop),
         rows.part(validation),
         config.perception,
         seed=config.seed,

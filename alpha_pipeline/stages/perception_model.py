@@ -59,11 +59,12 @@ def run(context: StageContext) -> StageResult:
             "calibration": calibration_figure(scores),
             "learning": learning_curve_figure(fit.history),
             "gates": feature_gate_figure(
-                dict(zip(sample.rows.market.feature_names, gates.tolist(), strict=True))
+                dict(zip(sample.rows.mapped.feature_names, gates.tolist(), strict=True))
             ),
         },
         checks=[floor_check(scores[config.gate.horizon_index], config), leak_check(scores, config)],
-        history={k: [record[k] for record in fit.history] for k in fit.history[0]},
+        history={k: [record[k] for record in fit.history] for k in fit.history[0]}
+        | {"input_wait": fit.input_waits},
     )
 
 

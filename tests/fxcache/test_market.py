@@ -7,6 +7,7 @@ import torch
 from alpha_core.errors import DataError
 from alpha_pipeline.features.catalogue import FEATURE_NAMES
 from alpha_pipeline.fxcache import market_data, open_day, sequence_data
+from alpha_pipeline.fxcache.market import mapped_data
 
 
 @pytest.fixture
@@ -61,6 +62,16 @@ def test_the_file_is_never_written_through_the_tensors(days):
     before = days[0].mid2[0]
     data.mid2[0] += 1
     assert days[0].mid2[0] == before
+
+
+def test_mapped_data_leaves_the_features_in_the_files(days):
+    data = mapped_data(days)
+    assert len(data.features) == 2, "an empty day has no part"
+    for part, one in zip(data.features, (days[0], days[2]), strict=True):
+        begin, length = one.mapped_range
+        assert begin <= part.ctypes.data < begin + length
+        assert not part.flags.owndata
+    assert data.digest() == sequence_data(days).digest()
 
 
 def test_sequence_data_masks_warm_up_and_horizons(days):
