@@ -142,7 +142,8 @@ class _Pass:
             outside_session=segmenter.outside_session,
             first_ts_recv=first,
             last_ts_recv=last,
-            utc_dates=tuple(dict.fromkeys(_utc_date(ns) for ns in (first, last) if ns is not None)),
+            utc_dates=_utc_dates(folder.times),
+            left_out_dates=_utc_dates(self._reader.left_out_ns),
             session_dates=self._session_dates(first, last),
         )
 
@@ -160,8 +161,10 @@ class _Pass:
             )
 
 
-def _utc_date(ns: int) -> str:
-    return f"{datetime.fromtimestamp(ns // NANOS_PER_SECOND, UTC):%Y-%m-%d}"
+def _utc_dates(ends_ns: tuple[int, int] | None) -> tuple[str, ...]:
+    """The UTC dates of a first and a last time."""
+    dates = [f"{datetime.fromtimestamp(ns // NANOS_PER_SECOND, UTC):%Y-%m-%d}" for ns in ends_ns or ()]
+    return tuple(dict.fromkeys(dates))
 
 
 def _digests(paths: Sequence[Path], spec: InstrumentSpec) -> dict[Path, str]:

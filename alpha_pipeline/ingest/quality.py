@@ -1,6 +1,7 @@
 """Whether a day is good enough to build on: each rule with its figure and its bound."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -52,13 +53,24 @@ class DayFacts:
     @property
     def skipped(self) -> int:
         """The instrument's records that could not be used."""
-        return sum(self.report.skipped.values()) - self.report.skipped.get("other_instrument", 0)
+        return sum(self.report.losses.values())
+
+    @property
+    def reasons(self) -> str:
+        """Why records could not be used, with their numbers."""
+        whole = self.report.records_of_instrument
+        return f"of {whole} records {_listed(self.report.losses)}" if self.report.losses else ""
+
+    @property
+    def set_aside(self) -> dict[str, int]:
+        """What the sources set aside beside records, by name."""
+        return dict(sum((Counter(source.counts) for source in self.report.sources), Counter[str]()))
 
     @property
     def records_without_book(self) -> int:
         """On a day without snapshots, the instrument's records and whatever its sources set aside."""
-        set_aside = sum(sum(source.counts.values()) for source in self.report.sources)
-        return self.report.records_of_instrument + set_aside if self.report.empty else 0
+        lost = self.report.records_of_instrument + sum(self.set_aside.values())
+        return lost if self.report.empty else 0
 
     @property
     def rows_unaccounted(self) -> int:
@@ -80,6 +92,7 @@ class Rule:
         least: True when the bound is a minimum, False when it is a maximum.
         blocking: whether a failure stops what lies downstream.
         on_rows: the rule is about rows, and so asks nothing of an empty day.
+        detail: what the figure is made of, in words, for a person who must find the cause; "" when of nothing.
     """
 
     name: str
@@ -90,6 +103,7 @@ class Rule:
     least: bool = False
     blocking: bool = False
     on_rows: bool = True
+    detail: Callable[[DayFacts], str] = lambda _: ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,18 +142,23 @@ def _judge(rule: Rule, facts: DayFacts, thresholds: QualityThresholds) -> Check:
     spared = rule.on_rows and facts.empty
     passed = spared or (figure >= bound if rule.least else figure <= bound)
     wanted = "nothing is asked of an empty day" if spared else f"must be at {_side(rule)} {bound:g}"
+    detail = f" ({told})" if (told := rule.detail(facts)) else ""
     return Check(
         name=rule.name,
         passed=passed,
         figure=figure,
         threshold=bound,
-        description=f"{rule.what}: {figure:g}, {wanted}",
+        description=f"{rule.what}: {figure:g}{detail}, {wanted}",
         blocking=rule.blocking,
     )
 
 
 def _bound(rule: Rule, thresholds: QualityThresholds) -> float:
     return float(getattr(thresholds, rule.bound) if isinstance(rule.bound, str) else rule.bound)
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
 def _side(rule: Rule) -> str:
@@ -155,6 +174,7 @@ RULES: tuple[Rule, ...] = (
         bound="max_skipped_fraction",
         blocking=True,
         on_rows=False,
+        detail=lambda day: day.reasons,
     ),
     Rule(
         name="off_tick_fraction",
@@ -191,6 +211,7 @@ RULES: tuple[Rule, ...] = (
         bound=0,
         blocking=True,
         on_rows=False,
+        detail=lambda day: _listed(day.report.losses | day.set_aside) if day.report.empty else "",
     ),
     Rule(
         name="good_rows",
@@ -338,12 +359,16 @@ keys are refused. A relaxed bound has all days judged again and rebuilds what li
 {table}
 
 Two more checks reject: `snapshots_schema`, when a row of the table breaks its schema, and `day_of_records`, when the
-name of a file says another date than its records.
+name of a file says another date than its records, be they used or outside the dates of the symbol's mapping.
 
-A day without records of the instrument, or a date on which its calendar has no session, is *empty*: nothing is asked
-of its rows, it has a cache of 0 rows, it is no day of any sample, and the days around it are what they are without
-it. Shares of snapshots are of those in session. Minutes and sessions are those of the instrument's calendar: half
-days, holidays and the changes of the clocks are known.
+Several instruments in one file are no fault: records that the file maps to another symbol are left out, and a day on
+which ours has none is empty. Records whose id the file maps to no symbol are a loss, since they may be the
+instrument's: they count among those that could not be used. A file without any mapping for its records is refused.
+
+A day whose file names the instrument and has no record of it, or a date on which its calendar has no session, is
+*empty*: nothing is asked of its rows, it has a cache of 0 rows, it is no day of any sample, and the days around it are
+what they are without it. Shares of snapshots are of those in session. Minutes and sessions are those of the
+instrument's calendar: half days, holidays and the changes of the clocks are known.
 
 `alpha quality --instrument NAME` lists the days, `--html FILE` writes them as a page, `--json` as data; the report of
 a run has the same table. On the page of the orchestrator each day's `data_quality` shows its rules, its ingest report,

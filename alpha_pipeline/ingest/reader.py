@@ -3,7 +3,7 @@
 import hashlib
 import mmap
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -13,13 +13,16 @@ import numpy as np
 from alpha_pipeline.ingest.events import ACTION_INDEX, SIDE_INDEX
 from alpha_pipeline.ingest.raw import Chunks, RawFile
 from alpha_pipeline.ingest.records import MBP10_DTYPE, take, words
-from alpha_pipeline.ingest.report import FileReport
+from alpha_pipeline.ingest.report import OTHER, FileReport
 from alpha_pipeline.ingest.source import open_raw
 from alpha_pipeline.ingest.symbology import Listing
 from alpha_pipeline.instrument import InstrumentSpec
 
-REASONS = ("usable", "other_instrument", "undefined_timestamp", "outside_mapping", "unknown_action")
+REASONS = ("usable", OTHER, "undefined_timestamp", "outside_mapping", "unknown_action")
 """What `record_scan.judge` says of a record, by number."""
+
+UNMAPPED = "unmapped_instrument"
+"""Records of ids that no mapping of their file names: they may be the instrument's, and nobody knows."""
 
 KNOWN_LETTERS = np.stack([ACTION_INDEX >= 0, SIDE_INDEX >= 0])
 
@@ -31,6 +34,7 @@ class RecordReader:
         sources: reports of the files read to their end.
         instruments: MBP-10 records by instrument id.
         skipped: MBP-10 records left out, by reason.
+        left_out_ns: first and last receive time of the instrument's records that have one and are left out.
     """
 
     def __init__(
@@ -47,16 +51,18 @@ class RecordReader:
         self.sources: list[FileReport] = []
         self.instruments: Counter[int] = Counter()
         self.skipped: Counter[str] = Counter()
+        self.left_out_ns: tuple[int, int] | None = None
 
     def records(self) -> Chunks:
         """Chunks [n] MBP10_DTYPE, n > 0; a chunk holds while the next is made, not longer."""
         for path, listings in self._listings.items():
-            intervals = _intervals(listings)
+            intervals, before = _intervals(listings), self.instruments.copy()
             with open_raw(path, self._spec, list(self._listings)) as file:
                 for records in file.chunks(self._chunk_records):
                     kept = self._usable(np.ascontiguousarray(records), intervals)
                     if len(kept):
                         yield kept
+                self._tell_unmapped(self.instruments - before, {one.instrument_id for one in file.listings})
                 self.sources.append(self._report(file))
 
     def _report(self, file: RawFile) -> FileReport:
@@ -72,9 +78,17 @@ class RecordReader:
             counts=dict(file.counts),
         )
 
+    def _tell_unmapped(self, instruments: Counter[int], mapped: Set[int]) -> None:
+        """Of a whole file's records of other ids, those that no mapping names; some come in its body."""
+        unmapped = sum(count for number, count in instruments.items() if number not in mapped)
+        if unmapped:
+            self.skipped[UNMAPPED] += unmapped
+            self.skipped[OTHER] -= unmapped
+            self.skipped = +self.skipped
+
     def _usable(self, records: np.ndarray, intervals: np.ndarray) -> np.ndarray:
         """The records to be used, without a copy when that is all of them."""
-        from alpha_pipeline.ingest.record_scan import judge
+        from alpha_pipeline.ingest.record_scan import OUTSIDE_MAPPING, judge
 
         verdicts = np.empty(len(records), dtype=np.uint8)
         alike = judge(words(records, np.int64), intervals, KNOWN_LETTERS, verdicts)
@@ -83,7 +97,13 @@ class RecordReader:
             return records
         counts = np.bincount(verdicts).tolist()
         self.skipped.update({reason: n for reason, n in zip(REASONS[1:], counts[1:], strict=False) if n})
+        self._note_times(records["ts_recv"][verdicts >= OUTSIDE_MAPPING])
         return take(records, np.flatnonzero(verdicts == 0))
+
+    def _note_times(self, times: np.ndarray) -> None:
+        if len(times):
+            known = self.left_out_ns or (int(times[0]), int(times[0]))
+            self.left_out_ns = min(known[0], int(times.min())), max(known[1], int(times.max()))
 
     def _count_instruments(self, ids: np.ndarray, records: int) -> None:
         """`ids` of all records, or the one that all of them have."""

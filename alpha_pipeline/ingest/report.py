@@ -11,6 +11,12 @@ from alpha_pipeline.ingest.tables import REPORT
 
 OK, EMPTY = "ok", "empty"
 
+OTHER = "other_instrument"
+"""Reason for leaving out a record that its file maps to another symbol: no loss, unlike all other reasons."""
+
+LISTS = ("instrument_ids", "utc_dates", "left_out_dates", "session_dates")
+"""Fields of IngestReport that are tuples here and lists in JSON."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FileReport:
@@ -55,7 +61,8 @@ class IngestReport:
         instruments: records by instrument id, over all MBP-10 records of the files.
         records_read: records of all types.
         records_kept: records of the instrument that went into an event.
-        skipped: MBP-10 records left out, by reason.
+        skipped: MBP-10 records left out, by reason; "other_instrument" are those that the file maps to another
+            symbol, "unmapped_instrument" those whose id it maps to none.
         skipped_by_type: records of other types.
         snapshots: rows of the snapshot table.
         trades: rows of the trade tape.
@@ -84,6 +91,8 @@ class IngestReport:
         first_ts_recv: receive time of the first snapshot.
         last_ts_recv: receive time of the last snapshot.
         utc_dates: UTC dates of the first and the last snapshot.
+        left_out_dates: UTC dates of the first and the last of the instrument's records that have a time and were
+            left out as unknown or outside the dates of its mapping.
         session_dates: dates of the sessions that the snapshots touch.
     """
 
@@ -125,6 +134,7 @@ class IngestReport:
     first_ts_recv: int | None = None
     last_ts_recv: int | None = None
     utc_dates: tuple[str, ...] = ()
+    left_out_dates: tuple[str, ...] = ()
     session_dates: tuple[str, ...] = ()
 
     @property
@@ -149,10 +159,14 @@ class IngestReport:
 
     @property
     def records_of_instrument(self) -> int:
-        """Records of the instrument, used or not."""
-        return (
-            self.records_read - sum(self.skipped_by_type.values()) - self.skipped.get("other_instrument", 0)
-        )
+        """Records of the instrument, used or not; those that no mapping names count, since they may be."""
+        return self.records_read - sum(self.skipped_by_type.values()) - self.skipped.get(OTHER, 0)
+
+    @property
+    def losses(self) -> dict[str, int]:
+        """The instrument's records that could not be used, by reason, the most frequent first."""
+        lost = [(reason, count) for reason, count in self.skipped.items() if reason != OTHER and count]
+        return dict(sorted(lost, key=lambda one: -one[1]))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; integers stay exact."""
@@ -172,7 +186,7 @@ def read_report(day: Path) -> IngestReport:
     try:
         raw = json.loads(path.read_text())
         sources = tuple(FileReport(**source) for source in raw.pop("sources"))
-        lists = {name: tuple(raw.pop(name)) for name in ("instrument_ids", "utc_dates", "session_dates")}
+        lists = {name: tuple(raw.pop(name)) for name in LISTS}
         return IngestReport(sources=sources, **lists, **raw)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(f"{path} is not a readable ingest report ({error}): ingest the day again") from error

@@ -128,15 +128,13 @@ def _activity(records: np.ndarray, listing: Listing) -> Activity:
 
 def _refuse_unknown(path: Path, survey: _Survey, spec: InstrumentSpec) -> None:
     """A file that asked for the instrument and got nothing is an empty day; one that never did, a mistake."""
-    if survey.ours or survey.requested:
-        return
-    if survey.all:
-        refuse_strangers(path, survey.all, spec)
-    if survey.records:
+    if survey.records and not survey.all:
         raise InputError(
             f"{path} maps no symbol to its {survey.records} records, so that {spec.name} cannot be told from "
             "other instruments: fetch the file again with its symbol mappings"
         )
+    if survey.all and not (survey.ours or survey.requested):
+        refuse_strangers(path, survey.all, spec)
 
 
 def _refuse_repeats(surveys: Mapping[Path, _Survey]) -> None:

@@ -67,13 +67,15 @@ def _tape(path: Path) -> TradeTally:
 
 def _day_check(report: IngestReport, day: str) -> Check:
     """A file whose name lies about its day could put the same records into training and test."""
-    holds, dates = report.empty or day in report.utc_dates, " to ".join(report.utc_dates) or "no day"
+    dates = report.utc_dates or report.left_out_dates
+    holds = not dates or day in dates
     return Check(
         name="day_of_records",
         passed=holds,
         figure=float(not holds),
         threshold=0.0,
-        description=f"whether name and records disagree: the file's name says {day}, its records are of {dates}",
+        description=f"whether name and records disagree: the file's name says {day}, its records are of "
+        f"{' to '.join(dates) or 'no day'}",
         blocking=True,
     )
 

@@ -10,7 +10,7 @@ from unittest import mock
 import databento_dbn as dbn
 import polars as pl
 from dbn_builder import DAY, T0, TICK
-from dbn_strategies import SECOND, File, files
+from dbn_strategies import IDS, SECOND, File, files
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ingested_day import load
@@ -101,7 +101,9 @@ class ByHand:
 
     def _usable(self, record: Any) -> bool:
         reason = None
-        if record.instrument_id != 1:
+        if record.instrument_id not in IDS.values():
+            reason = "unmapped_instrument"
+        elif record.instrument_id != IDS["TEST"]:
             reason = "other_instrument"
         elif not all(EARLIEST_NS <= t < LATEST_NS for t in (record.ts_recv, record.ts_event)):
             reason = "undefined_timestamp"

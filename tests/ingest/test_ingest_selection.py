@@ -4,11 +4,12 @@ from datetime import date, timedelta
 
 import polars as pl
 import pytest
-from dbn_builder import DAY, T0, TICK, Interval, Mapping, Msg, header, write
-from ingested_day import load
+from dbn_builder import DAY, T0, TICK, Interval, Mapping, Msg, header, mapping_record, write
+from ingested_day import facts, load
 
 from alpha_core.errors import InputError
-from alpha_pipeline.ingest import ingest_day, open_table, read_report
+from alpha_pipeline.ingest import QualityThresholds, ingest_day, open_table, read_report
+from alpha_pipeline.ingest.quality import assess_day
 from alpha_pipeline.ingest.tables import REPORT, SNAPSHOT_SCHEMA, SNAPSHOTS, TRADE_SCHEMA, TRADES
 from alpha_pipeline.instrument import InstrumentSpec
 
@@ -101,6 +102,39 @@ def test_error_of_a_file_with_many_symbols_stays_one_short_sentence(ingest):
 def test_records_without_any_mapping_are_refused(ingest):
     with pytest.raises(InputError, match="maps no symbol to its 1 records"):
         ingest([Msg()], head=header(mappings=[], symbols=[]))
+
+
+def test_records_of_a_file_that_asked_for_the_instrument_and_maps_nothing_are_refused(ingest):
+    """The symbol is in the header's request and in no mapping: its records are there and cannot be told."""
+    with pytest.raises(InputError, match="maps no symbol to its 1 records"):
+        ingest([Msg()], head=header(mappings=[]))
+
+
+@pytest.mark.parametrize("ids", [{"TEST": 1}, {"TEST": 1, "OTHER": 2}, {"OTHER": 2}])
+def test_a_day_of_records_that_no_mapping_names_is_rejected_and_not_empty(ingest, ids):
+    """Whose they are nobody knows, so that they may be the instrument's; those of OTHER are not."""
+    records = [Msg(instrument_id=99), *[Msg(instrument_id=2)] * ("OTHER" in ids)]
+    day = ingest(records, head=header(ids, symbols=["TEST", "OTHER"]))
+    assert day.report.losses == {"unmapped_instrument": 1}
+    assert day.report.records_of_instrument == 1
+    assert day.report.skipped.get("other_instrument", 0) == len(records) - 1
+    quality = assess_day(facts(day), QualityThresholds())
+    assert quality.status == "rejected"
+    sentence = next(check.description for check in quality.checks if check.name == "skipped_fraction")
+    assert "could not be used: 1 (of 1 records 1 unmapped_instrument), must be at most 0.001" in sentence
+
+
+def test_records_outside_of_the_dates_of_their_mapping_leave_their_own_dates_in_the_report(ingest):
+    day = ingest([Msg(ts=T0 - 86_400 * 10**9), Msg(), Msg(ts=T0 + 86_400 * 10**9)])
+    assert day.report.left_out_dates == ("2024-03-05", "2024-03-07")
+    assert day.report.utc_dates == ("2024-03-06",)
+    assert day.report.losses == {"outside_mapping": 2}
+
+
+def test_records_of_a_mapping_that_comes_behind_them_are_of_another_instrument(ingest):
+    """Which ids have a name is known at the end of a live capture only."""
+    day = ingest([Msg(), Msg(instrument_id=7), mapping_record("OTHER", 7)])
+    assert day.report.skipped == {"other_instrument": 1}
 
 
 EMPTY = {

@@ -1,5 +1,7 @@
 """What must not be believed: changed raw files, names that lie, settings of another market."""
 
+from dataclasses import replace
+
 import pytest
 
 from alpha_core.errors import ConfigError
@@ -47,3 +49,13 @@ def test_a_file_named_for_another_day_than_its_records_stops_the_day():
     assert not check.passed
     assert "name says 2024-01-09, its records are of 2024-01-02" in check.description
     assert _day_check(report, "2024-01-02").passed
+
+
+def test_a_file_whose_records_are_all_of_days_outside_its_mapping_is_named_for_another_day():
+    """None of them is used, so that the day looks empty: it is not."""
+    outside = IngestReport(instrument="x", status="empty", sources=(), left_out_dates=("2024-01-02",))
+    check = _day_check(outside, "2024-01-09")
+    assert not check.passed
+    assert "name says 2024-01-09, its records are of 2024-01-02" in check.description
+    assert _day_check(outside, "2024-01-02").passed
+    assert _day_check(replace(outside, left_out_dates=()), "2024-01-09").passed
