@@ -3,6 +3,7 @@
 Each section is a frozen dataclass that lives beside the code it configures; this module only nests and loads them.
 """
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -31,8 +32,10 @@ from alpha_pipeline.ingest.sessions import check_calendar
 from alpha_pipeline.instrument import InstrumentSpec
 from alpha_pipeline.paths import Workspace
 from alpha_pipeline.simulator.config import SimulatorConfig
+from alpha_pipeline.toml_values import mended, unfit_values, with_tuples
 
 _SECTION = "section"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 MUST_SAY = ("name", "symbols", "tick_size", "calendar")
 """Keys of `[instrument]` that no market shares with another, so that a file which leaves one out is refused."""
@@ -76,7 +79,7 @@ class PipelineConfig(BaseModel):
     def _listed(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         """What a section finds wrong with itself is told together with what others find."""
         try:
-            return handler(value)
+            return handler(with_tuples(value))
         except AlphaError as error:
             raise PydanticCustomError(_SECTION, "{said}", {"said": str(error)}) from error
 
@@ -101,7 +104,7 @@ def load(name: str, workspace: Workspace) -> PipelineConfig:
     Raises:
         ConfigError: no such file, not TOML, an unknown key, or a value out of bounds; all problems at once.
     """
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+    if not _NAME.fullmatch(name):
         raise ConfigError(
             f"instrument was {name!r}, must be letters, digits, - and _: the name of a file, not a path"
         )
@@ -117,12 +120,16 @@ def load(name: str, workspace: Workspace) -> PipelineConfig:
 
 
 def _checked(raw: dict[str, Any]) -> PipelineConfig:
-    """The typed configuration. Raises ConfigError with all problems of all sections."""
+    """The typed configuration. Raises ConfigError with all problems of all sections; unfit values come first."""
     given = raw.get("instrument")
     absent = [key for key in MUST_SAY if isinstance(given, dict) and key not in given]
     problems = [f"instrument must say {', '.join(absent)}, which have no default"] if absent else []
+    unfit = list(unfit_values(raw))
+    if unfit:
+        raise ConfigError("; ".join(problems + unfit))
     try:
-        config = PipelineConfig.model_validate(raw)
+        # strictly: neither truth nor text is a number; as JSON: a table is a section
+        config = PipelineConfig.model_validate_json(json.dumps(raw), strict=True)
     except ValidationError as error:
         raise ConfigError("; ".join(problems + [_sentence(e) for e in error.errors()])) from error
     if problems:
@@ -138,12 +145,14 @@ def _read(path: Path, workspace: Workspace, above: tuple[str, ...]) -> dict[str,
         )
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}): mend its rights") from error
+    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of a number with thousands of digits
         raise ConfigError(f"is not valid TOML: {error}") from error
     base = raw.pop("base", None)
     if base is None:
         return raw
-    if not isinstance(base, str) or base in (*above, path.stem):
+    if not isinstance(base, str) or not _NAME.fullmatch(base) or base in (*above, path.stem):
         raise ConfigError(
             f"base was {base!r}, must be the name of another instrument, without going in circles"
         )
@@ -166,4 +175,5 @@ def _sentence(error: Any) -> str:
         return error["msg"]
     if error["type"] == "missing":
         return f"{where} is missing"
-    return f"{where} was {error['input']!r}: {error['msg'].lower()}"
+    wrong = mended(error["type"], error["input"])
+    return f"{where} {wrong}" if wrong else f"{where} was {error['input']!r}: {error['msg'].lower()}"

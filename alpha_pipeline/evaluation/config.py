@@ -124,7 +124,8 @@ class WalkForwardConfig:
                 (self.purge_rows >= 0, f"purge_rows was {self.purge_rows}, must be >= 0"),
                 (
                     self.purge_snapshots >= self.label_horizon,
-                    f"purge_snapshots was {self.purge_snapshots}, must be >= {self.label_horizon}",
+                    f"purge_snapshots was {self.purge_snapshots} and label_horizon {self.label_horizon}: "
+                    "raise purge_snapshots to label_horizon or lower label_horizon to it",
                 ),
                 (self.purge_sessions >= 0, f"purge_sessions was {self.purge_sessions}, must be >= 0"),
                 (self.embargo_rows >= 0, f"embargo_rows was {self.embargo_rows}, must be >= 0"),
