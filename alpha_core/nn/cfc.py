@@ -7,7 +7,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import linear
 
 from alpha_core.cuda.cfc import cfc_scan
-from alpha_core.nn.initial import full_precision, uniform
+from alpha_core.nn.initial import full_precision, uniform, without_autocast
 
 
 class CfC(nn.Module):
@@ -50,7 +50,7 @@ class CfC(nn.Module):
         state = self.initial_state(x.shape[0]) if state is None else state
         # Time-first here saves copying the four times wider gates later.
         gates = linear(x.transpose(0, 1), self.weight_x, self.bias).transpose(0, 1)
-        with torch.autocast(x.device.type, enabled=False):
+        with without_autocast(x.device.type):
             weight, seconds, state = full_precision(self.weight_h, seconds, state)
             return cfc_scan(gates, weight, seconds, state, reset)
 

@@ -7,7 +7,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import gelu, linear
 
 from alpha_core.cuda.grn import GRNWeights, grn_heads
-from alpha_core.nn.initial import uniform
+from alpha_core.nn.initial import uniform, without_autocast
 
 HEADS = ("grn", "linear", "mlp")
 
@@ -38,7 +38,7 @@ class GRNHeads(nn.Module):
     def forward(self, h: Tensor) -> Tensor:
         """[..., D] to logits [..., H]."""
         weights = GRNWeights(*(getattr(self, name) for name in GRNWeights._fields))
-        with torch.autocast(h.device.type, enabled=False):  # the operator reads half precision as it is
+        with without_autocast(h.device.type):  # the operator reads half precision as it is
             return grn_heads(h, weights)
 
 

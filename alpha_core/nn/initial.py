@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -45,3 +46,8 @@ def drawn(kind: Callable[..., nn.Module], *sizes: Any, generator: Generator, **o
 def full_precision(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Half-precision tensors as float32, others untouched: recurrent state is never kept in half."""
     return tuple(t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in tensors)
+
+
+def without_autocast(device: str) -> torch.autocast | nullcontext[None]:
+    """A stretch in which torch casts nothing by itself; free where it would not anyway, as in a live step."""
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()

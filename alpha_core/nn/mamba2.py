@@ -9,7 +9,7 @@ from torch.nn.functional import rms_norm, silu, softplus
 
 from alpha_core.cuda.conv import conv_silu
 from alpha_core.cuda.ssd import ssd_scan
-from alpha_core.nn.initial import full_precision, linear, uniform
+from alpha_core.nn.initial import full_precision, linear, uniform, without_autocast
 
 TAPS = 4
 """Width of the causal depthwise convolution."""
@@ -102,7 +102,7 @@ class Mamba2(nn.Module):
         """
         state = self.initial_state(x.shape[0]) if state is None else state
         z, xbc, step = self.in_proj(x).split((self.inner, self.channels, self.heads), dim=-1)
-        with torch.autocast(x.device.type, enabled=False):
+        with without_autocast(x.device.type):
             weight, bias = full_precision(self.conv_weight, self.conv_bias)
             xbc, taps = conv_silu(xbc, weight, bias, state.taps, reset)
             xbc, step = full_precision(xbc, step)

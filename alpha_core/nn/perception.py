@@ -129,7 +129,7 @@ class Perception(Network[PerceptionState]):
         """Share of attention that each feature of a row gets, [..., F] summing to 1; uniform without VSN."""
         if self.vsn is None:
             return super().gate(x)
-        return self.vsn(self.scaled(x))[1]
+        return self.vsn.gate(self.scaled(x))
 
     def forward(
         self, x: Tensor, dt: Tensor, state: PerceptionState | None = None, reset: Tensor | None = None
@@ -138,7 +138,7 @@ class Perception(Network[PerceptionState]):
         self.require(x, dt, state, reset)
         x = self.scaled(x)
         if self.vsn is not None:
-            x, _ = self.vsn(x)
+            x = self.vsn(x)
         h = self.embed(x)
         blocks = []
         for layer, block in enumerate(self.blocks):

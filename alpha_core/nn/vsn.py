@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from alpha_core.cuda.vsn import vsn_gate
+from alpha_core.cuda.vsn import vsn_gate, vsn_select
+from alpha_core.nn.initial import without_autocast
 
 
 class VariableSelection(nn.Module):
@@ -18,6 +19,12 @@ class VariableSelection(nn.Module):
         self.weight = nn.Parameter(torch.zeros(features, features))
         self.bias = nn.Parameter(torch.zeros(features))
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """[..., F] to the selected features and the gate, both [..., F]."""
-        return vsn_gate(x, self.weight, self.bias)
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., F] to the selected features [..., F]."""
+        with without_autocast(x.device.type):  # the operator reads half precision as it is
+            return vsn_select(x, self.weight, self.bias)
+
+    def gate(self, x: Tensor) -> Tensor:
+        """[..., F] to the gate [..., F], which sums to 1."""
+        with without_autocast(x.device.type):
+            return vsn_gate(x, self.weight, self.bias)[1]

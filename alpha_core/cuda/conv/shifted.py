@@ -1,6 +1,6 @@
 """The convolution for a CPU: a multiply-add of the whole sequence per lag, in place, in either direction.
 
-The weights of a lag are made contiguous first, or each multiply-add would take five times as long.
+The weights of a tap are made contiguous first, or each multiply-add would take five times as long.
 """
 
 import torch
@@ -15,11 +15,11 @@ def forward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(y [B, T, C], next taps [B, W - 1, C], y before its SiLU [B, T, C])."""
     given, x, (T, W) = x.dtype, x.to(weight.dtype), (x.shape[1], weight.shape[1])
-    padded, by_lag = torch.cat((taps, x), dim=1), weight.flip(1).t().contiguous()
+    padded, by_tap = torch.cat((taps, x), dim=1), weight.t().contiguous().unbind(0)
     age = None if reset is None else rows_since_reset(reset, W)
-    inner = torch.addcmul(bias, x, by_lag[0])
+    inner = torch.addcmul(bias, x, by_tap[W - 1])
     for lag in range(1, W):
-        inner.addcmul_(past_rows(padded, T, lag, age), by_lag[lag])
+        inner.addcmul_(past_rows(padded, T, lag, age), by_tap[W - 1 - lag])
     return silu(inner).to(given), next_taps(padded[:, T:], age), inner
 
 
@@ -34,7 +34,7 @@ def backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of (x, weight, bias, taps)."""
     given, x, (T, W) = x.dtype, x.to(weight.dtype), (x.shape[1], weight.shape[1])
-    padded, by_lag = torch.cat((taps, x), dim=1), weight.flip(1).t().contiguous()
+    padded, by_tap = torch.cat((taps, x), dim=1), weight.t().contiguous().unbind(0)
     age = None if reset is None else rows_since_reset(reset, W)
     grad_inner = torch.ops.aten.silu_backward(grad.to(weight.dtype), inner)
     grad_padded, grad_weight, product = (
@@ -47,6 +47,6 @@ def backward(
         rows = slice(W - 1 - lag, W - 1 - lag + T)
         seen = grad_inner if age is None or lag == 0 else grad_inner.masked_fill((age < lag)[..., None], 0.0)
         grad_weight[:, W - 1 - lag] = torch.mul(seen, padded[:, rows], out=product).sum((0, 1))
-        grad_padded[:, rows].addcmul_(seen, by_lag[lag])
+        grad_padded[:, rows].addcmul_(seen, by_tap[W - 1 - lag])
     grad_taps, grad_x = grad_padded.split((W - 1, T), dim=1)
     return grad_x.to(given, copy=True), grad_weight, grad_inner.sum((0, 1)), grad_taps.clone()

@@ -7,7 +7,8 @@ import torch
 
 from alpha_core.cuda.grn import GRNWeights, grn_heads
 from alpha_core.cuda.grn.reference import grn_formula
-from alpha_core.cuda.vsn import vsn_gate
+from alpha_core.cuda.vsn import vsn_gate, vsn_select
+from alpha_core.cuda.vsn.reference import vsn_formula
 
 NAMES = ("W2", "b2", "W1", "b1", "w_skip", "b_skip", "w_gate", "b_gate", "w_main", "b_main")
 
@@ -130,3 +131,40 @@ def test_gate_of_extreme_scores_is_finite():
     y, gate = vsn_gate(torch.full((1, 3), 1e4), torch.eye(3) * 1e3, torch.tensor([0.0, 1e6, 0.0]))
     assert torch.isfinite(y).all()
     assert gate.argmax().item() == 1
+
+
+def vsn_arguments(N=5, F=7, dtype=torch.float32):
+    g = torch.Generator().manual_seed(1)
+    return [torch.randn(*s, generator=g, dtype=dtype) for s in ((N, F), (F, F), (F,))]
+
+
+def test_gradients_of_the_gate_equal_those_of_the_formula():
+    results = []
+    for form in (vsn_gate, vsn_formula):
+        leaves = [v.requires_grad_() for v in vsn_arguments(dtype=torch.float64)]
+        y, gate = form(*leaves)
+        (y.sin().sum() + gate.cos().sum()).backward()
+        results.append([y, gate, *(v.grad for v in leaves)])
+    for own, expected in zip(*results, strict=True):
+        torch.testing.assert_close(own, expected, atol=1e-12, rtol=1e-10)
+
+
+def test_selection_without_the_gate_is_the_same_selection():
+    leaves = [v.requires_grad_() for v in vsn_arguments()]
+    assert torch.equal(vsn_select(*leaves), vsn_gate(*leaves)[0])
+    own, other = (
+        torch.autograd.grad(y.sin().sum(), leaves) for y in (vsn_select(*leaves), vsn_gate(*leaves)[0])
+    )
+    assert all(torch.equal(a, b) for a, b in zip(own, other, strict=True))
+    assert vsn_select(leaves[0][:0], *leaves[1:]).shape == (0, 7)
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_gate_keeps_the_rules_of_torch(gated):
+    x, weight, bias = (v.requires_grad_() for v in vsn_arguments())
+    torch.library.opcheck(torch.ops.alpha.vsn_forward.default, (x, weight, bias, gated))
+    x, weight, bias = vsn_arguments()
+    y, gate = torch.ops.alpha.vsn_forward(x, weight, bias, gated)
+    arguments = (y, gate if gated else None, x, weight, bias, gate)
+    for with_x in (True, False):
+        torch.library.opcheck(torch.ops.alpha.vsn_backward.default, (*arguments, with_x))
