@@ -22,13 +22,13 @@ from torch import Tensor
 
 import alpha_core.nn.cfc as cfc_module
 import alpha_core.nn.mamba2 as mamba_module
+from alpha_core.cuda.bce import masked_bce
 from alpha_core.cuda.cfc.reference import cfc_loop
 from alpha_core.cuda.graphs import Captured, run_beside
 from alpha_core.cuda.ssd.chunked import ssd_chunked
 from alpha_core.nn.mamba2 import MambaState
 from alpha_core.nn.perception import Architecture, Perception, PerceptionState
 from alpha_core.shapes import FEATURES, HORIZONS
-from alpha_core.training.trainer import masked_loss
 
 T = TypeVar("T")
 WEIGHTS = torch.tensor([0.2] * len(HORIZONS))
@@ -72,7 +72,7 @@ class Step:
     def __call__(self, x: Tensor, dt: Tensor, up: Tensor, mask: Tensor, reset: Tensor) -> tuple[Tensor, ...]:
         with torch.autocast("cuda", torch.bfloat16):
             logits, _ = self.forward(x, dt, None, reset)
-        loss = masked_loss(logits.float(), up, mask, self.weights)
+        loss = masked_bce(logits, up, mask, self.weights)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0, foreach=True)

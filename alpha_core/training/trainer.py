@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits
 
+from alpha_core.cuda.bce import masked_bce
 from alpha_core.errors import CheckpointError, DataError
 from alpha_core.nn.network import Network, State
 from alpha_core.rng import Purpose, philox_uniform_scalar
@@ -21,20 +21,6 @@ from alpha_core.training.sequences import RowData, blocks, stream_rows
 from alpha_core.training.source import Batch, InputClock, source_of
 
 KIND = "perception-training"
-
-
-def masked_loss(logits: Tensor, up: Tensor, mask: Tensor, weights: Tensor) -> Tensor:
-    """Weighted mean over horizons of the mean binary cross-entropy over the rows that have a direction.
-
-    Args:
-        logits: [B, T, H].
-        up: [B, T, H] float, 1 where the mid rose.
-        mask: [B, T, H] float, 0 on ties and where the horizon leaves the segment.
-        weights: [H], summing to 1.
-    """
-    losses = binary_cross_entropy_with_logits(logits, up, reduction="none") * mask
-    per_horizon = losses.sum((0, 1)) / mask.sum((0, 1)).clamp(min=1)
-    return (per_horizon * weights).sum()
 
 
 def rate_at(update: int, updates: int, config: PerceptionConfig) -> float:
@@ -127,7 +113,7 @@ class Trainer:
         half = self.config.autocast and self.device.type == "cuda"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
             logits, state = self.model(x, batch.seconds, self.carried, batch.reset)
-        loss = masked_loss(logits.float(), up, batch.mask, self._weights(batch.mask))
+        loss = masked_bce(logits, up, batch.mask, self._weights(batch.mask))
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         loss = loss.detach()

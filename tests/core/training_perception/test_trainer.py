@@ -7,13 +7,14 @@ from itertools import pairwise
 import pytest
 import torch
 
+from alpha_core.cuda.bce import masked_bce
 from alpha_core.errors import CheckpointError, ConfigError, DataError
 from alpha_core.training.checkpoint import load_checkpoint, save_checkpoint
 from alpha_core.training.config import PerceptionConfig
 from alpha_core.training.inference import logits_of
 from alpha_core.training.mirror import EVEN, ODD, parity
 from alpha_core.training.perception import new_model
-from alpha_core.training.trainer import Trainer, masked_loss, rate_at
+from alpha_core.training.trainer import Trainer, rate_at
 
 
 def trainer(data, config, seed=0):
@@ -27,16 +28,16 @@ def test_loss_hand_worked():
     mask = torch.tensor([[[1.0, 1.0], [1.0, 0.0]]])
     first = (math.log(2) + math.log(1 + math.exp(-1))) / 2
     second = math.log(1 + math.exp(2))
-    loss = masked_loss(logits, up, mask, torch.tensor([0.25, 0.75]))
+    loss = masked_bce(logits, up, mask, torch.tensor([0.25, 0.75]))
     assert loss.item() == pytest.approx(0.25 * first + 0.75 * second)
 
 
 def test_ties_give_no_gradient_and_no_rows_no_nan():
     logits = torch.zeros(1, 3, 2, requires_grad=True)
     mask = torch.tensor([[[1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]])
-    masked_loss(logits, torch.ones(1, 3, 2), mask, torch.tensor([0.5, 0.5])).backward()
+    masked_bce(logits, torch.ones(1, 3, 2), mask, torch.tensor([0.5, 0.5])).backward()
     assert torch.equal(logits.grad != 0, mask != 0)
-    assert masked_loss(logits, torch.ones(1, 3, 2), torch.zeros(1, 3, 2), torch.ones(2)).item() == 0
+    assert masked_bce(logits, torch.ones(1, 3, 2), torch.zeros(1, 3, 2), torch.ones(2)).item() == 0
 
 
 def test_learning_rate_rises_then_falls_as_a_cosine():
