@@ -32,7 +32,7 @@ from alpha_pipeline.stages.fxcache import FILE
 from alpha_pipeline.threads import use_threads
 
 TESTS = ("tests/core/training_perception", "tests/core/nn")
-CONTENDERS = ("production", "deeplob", "logistic", "persistence")
+CONTENDERS = ("production", "logistic", "persistence")
 RESAMPLES = 200
 SHARE = 0.9
 """Of the ceiling's AUC, to be reached at every horizon."""
