@@ -3,8 +3,11 @@
 import hashlib
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -173,18 +176,23 @@ class MappedData(RowData):
             if part.dtype != np.float32 or part.ndim != 2 or part.shape[1] != FEATURES
         ]
 
+    @cached_property
+    def ends(self) -> list[int]:
+        """Row after the last of each part."""
+        return list(accumulate(len(part) for part in self.features))
+
     @property
     def rows(self) -> int:
-        return sum(len(part) for part in self.features)
+        return self.ends[-1] if self.ends else 0
 
     def feature_parts(self, start: int, stop: int) -> Iterator[NDArray[np.float32]]:
         """See RowData.feature_parts."""
-        first = 0
-        for part in self.features:
-            low, high = max(start - first, 0), min(stop - first, len(part))
-            if low < high:
-                yield part[low:high]
-            first += len(part)
+        while start < stop:
+            index = bisect_right(self.ends, start)
+            part = self.features[index]
+            first = self.ends[index] - len(part)
+            yield part[start - first : stop - first]
+            start = self.ends[index]
 
     def slice(self, start: int, stop: int) -> "MappedData":
         """Rows [start, stop), sharing storage."""
