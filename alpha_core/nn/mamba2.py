@@ -5,14 +5,17 @@ from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.nn.functional import rms_norm, silu, softplus
+from torch.nn.functional import softplus
 
 from alpha_core.cuda.conv import conv_silu
+from alpha_core.cuda.norm import gated_norm
 from alpha_core.cuda.ssd import ssd_scan
 from alpha_core.nn.initial import full_precision, linear, uniform, without_autocast
 
 TAPS = 4
 """Width of the causal depthwise convolution."""
+
+NORM_EPS = 1e-5
 
 STEP_RANGE = (1e-3, 1e-1)
 """First step sizes lie evenly over it on a log scale, so that few heads cover 10 to 1000 rows of memory."""
@@ -103,9 +106,8 @@ class Mamba2(nn.Module):
         state = self.initial_state(x.shape[0]) if state is None else state
         z, xbc, step = self.in_proj(x).split((self.inner, self.channels, self.heads), dim=-1)
         with without_autocast(x.device.type):
-            weight, bias = full_precision(self.conv_weight, self.conv_bias)
+            weight, bias, step = full_precision(self.conv_weight, self.conv_bias, step)
             xbc, taps = conv_silu(xbc, weight, bias, state.taps, reset)
-            xbc, step = full_precision(xbc, step)
             inner, b, c = xbc.split((self.inner, self.states, self.states), dim=-1)
             y, ssm = ssd_scan(
                 inner.unflatten(-1, (self.heads, -1)),
@@ -118,7 +120,7 @@ class Mamba2(nn.Module):
                 reset=reset,
                 chunk=self.chunk,
             )
-        gated = rms_norm(y.flatten(2) * silu(z), (self.inner,), self.norm_weight, eps=1e-5)
+            gated = gated_norm(y.flatten(2), z, self.norm_weight, eps=NORM_EPS)
         return x + self.out_proj(gated), MambaState(taps, ssm)
 
     def step_size(self, step: Tensor, seconds: Tensor) -> Tensor:
