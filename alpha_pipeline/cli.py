@@ -206,8 +206,8 @@ def _tell(standings: "Standings", as_json: bool) -> None:
         print(f"{entry.stage} {entry.partition}: {'; '.join(entry.reasons)}")
     for name in standings.later:
         print(f"{name}: up to date, stale once the above is rebuilt")
-    for day, reason in standings.rejected.items():
-        print(f"{day}: {reason}")
+    for partition, reason in [*standings.rejected.items(), *standings.failed.items()]:
+        print(f"{partition}: {reason}")
     if not standings.stale:
         print("everything is up to date")
 
@@ -263,11 +263,12 @@ def quality(
     """List the days of an instrument as they were judged: what was rejected, what warns, and why. Runs nothing."""
     from alpha_pipeline.artifacts import refusals_told
     from alpha_pipeline.report.market_data import day_line, days_table
-    from alpha_pipeline.run import scope_of
+    from alpha_pipeline.run import failed_days, scope_of
     from alpha_pipeline.stages.judged_days import all_days, write_page
 
     scope = scope_of(instrument, Workspace.locate(), raw=raw)
-    page, days = html and writable_file(html), all_days(scope)
+    page = html and writable_file(html)
+    days = all_days(scope, failed_days(scope))
     if as_json:
         print(json.dumps(days_table(days).to_dicts(), indent=1))
     else:
@@ -275,7 +276,7 @@ def quality(
             print(day_line(day))
     if page is not None:
         with refusals_told(page):
-            _say(f"page: {write_page(scope, page)}")
+            _say(f"page: {write_page(scope, days, page)}")
 
 
 @app.command()

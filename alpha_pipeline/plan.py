@@ -1,10 +1,12 @@
 """What is stale and why. Answers come from stamps alone, so they agree whoever asks: CLI, sensor or page."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from alpha_core.errors import DataError
 from alpha_pipeline.artifacts import WHOLE
+from alpha_pipeline.failures import has_failed, kept_failure
 from alpha_pipeline.provenance import differences
 from alpha_pipeline.stages.base import Days, Scope, Stage, required_stamp
 
@@ -72,6 +74,27 @@ def rejection(names: Sequence[str], scope: Scope, partition: str) -> str | None:
             checks = artifact.result["checks"]
             reasons = "; ".join(c["description"] for c in checks if c["blocking"] and not c["passed"])
             return f"rejected by {artifact.stage}: {reasons}; mend the input or the thresholds"
+    return None
+
+
+def failure(stages: Sequence[Stage], scope: Scope, partition: str, stale: Sequence[Stale]) -> str | None:
+    """One sentence on why the stage that holds a partition up failed, None where trying again may well succeed.
+
+    Args:
+        stages: which, upstream first.
+        scope: the market.
+        partition: the day, or WHOLE.
+        stale: what `stale_day` or `stale_whole` says of the same partition.
+    """
+    names = {entry.stage for entry in stale}
+    for stage in (s for s in stages if s.name in names):
+        folder = scope.store.root / stage.name / partition
+        if not has_failed(folder) or any(edge.stage in names for edge in stage.upstream):
+            continue
+        with suppress(DataError):  # an upstream artifact is gone, so this is not what was tried
+            reason = kept_failure(folder, required_stamp(stage, scope, partition))
+            if reason is not None:
+                return f"{stage.name} failed: {reason}"
     return None
 
 

@@ -1,6 +1,6 @@
 """`alpha run`: from an instrument's name to a verdict, doing only what is stale."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from alpha_pipeline.config import PipelineConfig, load
 from alpha_pipeline.evaluation.verdict import read_verdict
 from alpha_pipeline.launched import Launched
 from alpha_pipeline.paths import Workspace, writable_folder
-from alpha_pipeline.plan import Stale, stale_day, stale_whole, standing
+from alpha_pipeline.plan import Stale, failure, stale_day, stale_whole, standing
 from alpha_pipeline.provenance import canonical_json, digest_file, digest_json, digest_tree
 from alpha_pipeline.stages import STAGES
 from alpha_pipeline.stages.base import Scope, Stage, open_scope
@@ -148,11 +148,13 @@ class Standings:
         stale: everything that `alpha run` would rebuild now.
         later: undivided stages that read what is stale, and so become stale once it is rebuilt.
         rejected: day to the sentence that says why it is not built on.
+        failed: day, or WHOLE, to the sentence that says why building it failed and would fail again.
     """
 
     stale: list[Stale]
     later: list[str]
     rejected: dict[str, str]
+    failed: dict[str, str]
 
 
 def standings_of(
@@ -167,15 +169,29 @@ def standings_of(
     scope = scope_of(instrument, workspace, raw=raw)
     by_day = [stage for stage in stages if stage.per_day]
     whole = [stage for stage in stages if not stage.per_day]
-    stale, rejected = list[Stale](), dict[str, str]()
-    for day in _chosen(scope, only):
-        entries = stale_day(stages, scope, day)
-        reason = standing(by_day, scope, day, entries).rejection
-        stale += entries
-        if reason is not None:
-            rejected[day] = reason
+    days = {day: stale_day(stages, scope, day) for day in _chosen(scope, only)}
+    stale = [entry for entries in days.values() for entry in entries]
     undivided = stale_whole(stages, scope) if whole else []
-    return Standings(stale=stale + undivided, later=_later(whole, stale + undivided), rejected=rejected)
+    rejections = {day: standing(by_day, scope, day, entries).rejection for day, entries in days.items()}
+    failures = {
+        at: failure(stages, scope, at, entries) for at, entries in [*days.items(), (WHOLE, undivided)]
+    }
+    return Standings(
+        stale=stale + undivided,
+        later=_later(whole, stale + undivided),
+        rejected=_told(rejections),
+        failed=_told(failures),
+    )
+
+
+def failed_days(scope: Scope) -> dict[str, str]:
+    """The days whose building failed and would fail again, with the sentence that says why."""
+    stale = {day: stale_day(DAY_STAGES, scope, day) for day in scope.raw_files}
+    return _told({day: failure(DAY_STAGES, scope, day, entries) for day, entries in stale.items()})
+
+
+def _told(reasons: Mapping[str, str | None]) -> dict[str, str]:
+    return {partition: reason for partition, reason in reasons.items() if reason is not None}
 
 
 def _later(whole: Sequence[Stage], stale: Sequence[Stale]) -> list[str]:

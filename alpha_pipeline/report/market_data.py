@@ -135,6 +135,7 @@ class JudgedDay:
         cached_rows: decision points in its cache, None where it has none.
         symbol: the raw symbol that was used.
         sessions: dates of the sessions that it touches.
+        failure: why building it as its files and settings are now failed, None when it did not.
     """
 
     day: str
@@ -144,6 +145,7 @@ class JudgedDay:
     cached_rows: int | None = None
     symbol: str = ""
     sessions: str = ""
+    failure: str | None = None
 
     @property
     def rejections(self) -> list[str]:
@@ -170,9 +172,11 @@ class JudgedDay:
 
 def day_line(day: JudgedDay) -> str:
     """A day in one line."""
+    if day.status == "not judged":
+        return f"{day.day} not judged, {day.failure or 'see `alpha status`'}"
     told = [*(f"rejected: {line}" for line in day.rejections), *(f"warning: {line}" for line in day.warnings)]
-    rows = "see `alpha status`" if day.status == "not judged" else f"{int(day.metrics['rows'])} snapshots"
-    return "; ".join([f"{day.day} {day.status}, {rows}", *told])
+    failed = [] if day.failure is None else [day.failure]
+    return "; ".join([f"{day.day} {day.status}, {int(day.metrics['rows'])} snapshots", *told, *failed])
 
 
 def days_table(days: Sequence[JudgedDay]) -> pl.DataFrame:
@@ -195,7 +199,7 @@ def days_table(days: Sequence[JudgedDay]) -> pl.DataFrame:
             day.sessions,
             int(day.metrics.get("rows", 0)),
             day.cached_rows,
-            "; ".join(day.rejections) or "nothing",
+            "; ".join(day.rejections) or day.failure or "nothing",
             "; ".join(day.warnings) or "nothing",
         )
         for day in days
@@ -206,7 +210,9 @@ def days_table(days: Sequence[JudgedDay]) -> pl.DataFrame:
 def rejected_table(days: Sequence[JudgedDay]) -> pl.DataFrame:
     """The days that nothing is built on although they are not empty, and why."""
     unread = "it was never judged: its files cannot be read, or it waits to be built, see `alpha status`"
-    rows = [(day.day, "; ".join(day.rejections) or unread) for day in days if day.look == "fail"]
+    rows = [
+        (day.day, "; ".join(day.rejections) or day.failure or unread) for day in days if day.look == "fail"
+    ]
     return pl.DataFrame(rows, schema={"day": pl.String, "why": pl.String}, orient="row")
 
 
@@ -248,7 +254,7 @@ def rules_table(days: Sequence[JudgedDay], *, linked: Sequence[str] = ()) -> Hea
                 anchor=day.anchor if day.day in linked else None,
                 note="" if day.status == "ok" else day.status,
                 look=day.look,
-                hint="; ".join([*day.rejections, *day.warnings]),
+                hint="; ".join([*day.rejections, *day.warnings]) or day.failure or "",
                 cells=list(_cells(day, list(bounds))),
             )
             for day in days

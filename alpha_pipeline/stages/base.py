@@ -15,6 +15,7 @@ from alpha_pipeline.bucket import is_url
 from alpha_pipeline.config import PipelineConfig
 from alpha_pipeline.digests import DigestIndex
 from alpha_pipeline.evaluation.splits import in_sample_oos
+from alpha_pipeline.failures import failure_kept
 from alpha_pipeline.ingest.folder import RawFolder, open_folder
 from alpha_pipeline.ingest.spool import Spool
 from alpha_pipeline.paths import Workspace
@@ -272,11 +273,12 @@ def execute(stage: Stage, scope: Scope, partition: str, info: dict[str, Any]) ->
         if "torch" in stage.kinds:
             use_threads(scope.config.threads)
         work = scope.store.work(stage.name, stamp, partition)
-        result = stage.run(StageContext(scope=scope, partition=partition, out=out, work=work))
-        result = replace(result, checks=completed(result.checks, stage.checks))
-        _write_result(result, out)
-        status = "rejected" if any(c.blocking for c in result.failed) else result.status
-        return result, scope.store.publish(out, stamp=stamp, status=status, info=info)
+        with failure_kept(out.parent, stamp):
+            result = stage.run(StageContext(scope=scope, partition=partition, out=out, work=work))
+            result = replace(result, checks=completed(result.checks, stage.checks))
+            _write_result(result, out)
+            status = "rejected" if any(c.blocking for c in result.failed) else result.status
+            return result, scope.store.publish(out, stamp=stamp, status=status, info=info)
 
 
 def _refuse_rejected(stage: Stage, scope: Scope, partition: str) -> None:

@@ -1,7 +1,7 @@
 """The days of a market as their quality stage judged them, for the report and for the page of their own."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,10 +29,18 @@ def judged_days(scope: Scope) -> list[JudgedDay]:
     return [_judged(scope, day) for day in scope.days(Days.JUDGED)]
 
 
-def all_days(scope: Scope) -> list[JudgedDay]:
-    """The days with raw files, oldest first; one that was never judged could not be read, or has not been built."""
+def all_days(scope: Scope, failed: Mapping[str, str]) -> list[JudgedDay]:
+    """The days with raw files, oldest first; one that was never judged could not be read, or has not been built.
+
+    Args:
+        scope: the market.
+        failed: days whose building failed, with the sentence that says why.
+    """
     known = {day.day: day for day in judged_days(scope)}
-    return [known.get(day, JudgedDay(day=day, status="not judged")) for day in sorted(scope.raw_files)]
+    return [
+        replace(known.get(day, JudgedDay(day=day, status="not judged")), failure=failed.get(day))
+        for day in sorted(scope.raw_files)
+    ]
 
 
 def _judged(scope: Scope, day: str) -> JudgedDay:
@@ -58,11 +66,16 @@ def report_section(scope: Scope) -> "Section":
     return _section(scope, days, telling)
 
 
-def write_page(scope: Scope, out: Path) -> Path:
-    """The data-quality page of one instrument on its own: all days and the details of each."""
+def write_page(scope: Scope, days: Sequence[JudgedDay], out: Path) -> Path:
+    """The data-quality page of one instrument on its own: all days and the details of each.
+
+    Args:
+        scope: the market.
+        days: what `all_days` gives.
+        out: the file, its folder is made.
+    """
     from alpha_pipeline.report.html import ReportInputs, render_report
 
-    days = all_days(scope)
     thresholds = {f"quality.{name}": str(bound) for name, bound in asdict(scope.config.quality).items()}
     inputs = ReportInputs(
         title=f"{scope.config.name}: market data",
@@ -98,6 +111,8 @@ def _details(scope: Scope, days: Sequence[JudgedDay]) -> "Iterator[Detail]":
         said = [f"rejected: {line}" for line in day.rejections] + [
             f"warning: {line}" for line in day.warnings
         ]
+        if day.failure is not None:
+            said.append(day.failure)
         title = f"{day.day} {day.status}, {int(day.metrics.get('rows', 0))} snapshots"
         tables = _tables(scope, day.day) if day.checks else []
         yield Detail(anchor=day.anchor, title=title, text="\n".join(said), tables=tables)

@@ -112,7 +112,7 @@ def test_report_and_page_show_every_day_for_what_it_is(judged, tmp_path):
     assert "snapshots with a good book: 2500, must be at least 2900" in body
     assert f'href="#day-{SHORT}"' in body
     assert f'href="#day-{GOOD}"' not in body, "the report details only what does not simply hold"
-    alone = write_page(scope, tmp_path / "data_quality.html").read_text()
+    alone = write_page(scope, all_days(scope, {}), tmp_path / "data_quality.html").read_text()
     assert alone.count('<details class="detail"') == 5
 
 
@@ -121,7 +121,7 @@ def test_day_whose_file_cannot_be_read_is_on_the_page_too(judged, tmp_path):
     file_of(workspace.raw(NAME), 5).write_bytes(b"a text, whatever its name says")
     outcome = run_market(NAME, workspace, raw=None, until="fxcache", say=lambda _: None)
     assert set(outcome.launched.failed) == {SHORT, UNREAD}
-    assert {d.day: d.status for d in all_days(tiny_market.scope(workspace))}[UNREAD] == "not judged"
+    assert {d.day: d.status for d in all_days(tiny_market.scope(workspace), {})}[UNREAD] == "not judged"
     told = command(workspace, "quality", "--instrument", NAME, "--json", "--html", str(tmp_path / "q.html"))
     assert [entry["status"] for entry in json.loads(told.stdout)] == [
         "ok",
