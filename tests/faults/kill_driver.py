@@ -27,7 +27,6 @@ from tiny_market import NAME, day, file_of
 
 from alpha_core.training.checkpoint import DOCUMENT
 from alpha_core.training.perception import Resume, save_perception
-from alpha_pipeline.artifacts import WHOLE
 from alpha_pipeline.cached_days import collect_garbage
 from alpha_pipeline.features.config import FeatureConfig, SamplerConfig
 from alpha_pipeline.fxcache import collect_garbage as collect_cache_garbage
@@ -38,7 +37,7 @@ from alpha_pipeline.paths import Workspace
 from alpha_pipeline.provenance import digest_tree
 from alpha_pipeline.research.fitting import fit_alpha
 from alpha_pipeline.stages import STAGES
-from alpha_pipeline.stages.base import StageContext, execute
+from alpha_pipeline.stages.base import execute
 from alpha_pipeline.stages.models import in_sample
 
 DAY = day(0)
@@ -193,7 +192,7 @@ def after_saves(document: Path, saves: int, pid: int) -> None:
 def train(workspace: Workspace, out: Path, state: Path, log: Path) -> None:
     """Fit and keep a perception as its stage does, saving after every second update."""
     scope = tiny_market.scope(workspace)
-    sample = in_sample(StageContext(scope=scope, partition=WHOLE, out=out, work=state))
+    sample = in_sample(scope)
 
     def report(text: str) -> None:
         with log.open("a") as stream:
