@@ -13,6 +13,7 @@ FRACTIONS = (
     "max_backward_fraction",
     "max_suspect_fraction",
     "max_duplicate_fraction",
+    "max_repeated_fraction",
     "max_sequence_gap_fraction",
     "max_off_tick_fraction",
     "max_outside_touch_fraction",
@@ -89,6 +90,8 @@ class QualityThresholds:
         max_bad_timestamp_fraction: share of the instrument's records whose receive time the source distrusts.
         max_backward_fraction: share of the instrument's records that arrived out of receive-time order.
         max_duplicate_fraction: share of the instrument's records that repeat the one before byte for byte.
+        max_repeated_fraction: share of the instrument's records that an earlier file of the day holds as well;
+            rejects, since their trades count twice.
         max_sequence_gap_fraction: share of the instrument's records behind a hole in the sequence numbers;
             all of them by default, since a channel shared with other instruments has holes everywhere.
         max_outside_touch_fraction: share of trades above the best ask or below the best bid that they met. An
@@ -114,6 +117,7 @@ class QualityThresholds:
     max_bad_timestamp_fraction: float = 0.01
     max_backward_fraction: float = 0.01
     max_duplicate_fraction: float = 0.001
+    max_repeated_fraction: float = 0.001
     max_sequence_gap_fraction: float = 1.0
     max_outside_touch_fraction: float = 0.75
     max_zero_size_fraction: float = 0.001

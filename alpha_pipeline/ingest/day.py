@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,8 @@ import numpy as np
 from alpha_core.errors import InputError
 from alpha_pipeline.ingest.config import IngestConfig
 from alpha_pipeline.ingest.events import CLOSED, CROSSED, EMPTY_SIDE, LOCKED, SUSPECT, EventFolder
-from alpha_pipeline.ingest.reader import RecordReader, ahead, digest, sorted_by_time
+from alpha_pipeline.ingest.reader import RecordReader, ahead, as_given, digest, sorted_by_time
+from alpha_pipeline.ingest.repeats import Repeats
 from alpha_pipeline.ingest.report import EMPTY, OK, IngestReport
 from alpha_pipeline.ingest.segments import Segmenter
 from alpha_pipeline.ingest.selection import Selection, choose
@@ -41,7 +43,7 @@ def ingest_day(
 
     Raises:
         InputError: a file cannot be read as MBP-10, does not list the instrument, does not mark event ends,
-            lies off the instrument's price grid, or was given twice. Nothing is left behind in `out`.
+            lies off the instrument's price grid, or repeats another one. Nothing is left behind in `out`.
     """
     config = config or IngestConfig()
     digests = _digests(paths, spec)
@@ -73,21 +75,24 @@ class _Pass:
         self._label = label
         self._reader = RecordReader(selection.listings, digests, spec, config.chunk_records)
         self._tally = FileOrderTally()
+        self._repeats = Repeats(len(digests), self._reader.starts)
         self._segmenter = Segmenter(spec.calendar, round(config.segment_gap_seconds * NANOS_PER_SECOND))
         self._folder = EventFolder(spec.tick_nanos, config.max_event_records, label)
 
     def run(self, out: Path) -> IngestReport | None:
         """Write the day; None, and nothing written, when records must be sorted first."""
         with DayWriter(out) as writer:
-            for records in self._chunks(writer):
+            for records, places in self._chunks(writer):
                 if not self._by_time and self._disordered:
                     return None
+                self._repeats.see(records, places)
                 for name, batch in self._folder.push(records, self._segmenter.stretches(records)):
                     writer.write(name, batch)
             if not self._by_time and self._disordered:
                 return None
             for name, batch in self._folder.finish():
                 writer.write(name, batch)
+            self._refuse_repeats()
             report = self._report()
             self._refuse_wrong_grid(report)
             writer.publish(report.to_dict())
@@ -97,15 +102,21 @@ class _Pass:
     def _disordered(self) -> bool:
         return self._tally.counts["ts_recv_backward"] > 0
 
-    def _chunks(self, writer: DayWriter) -> Iterator[np.ndarray]:
+    def _chunks(self, writer: DayWriter) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         if not self._by_time:
-            return self._seen()
+            return as_given(self._seen())
         return sorted_by_time(self._seen(), writer.scratch(SPOOL), self._config.chunk_records)
 
     def _seen(self) -> Iterator[np.ndarray]:
         for records in ahead(self._reader.records()):
             self._tally.see(records)
             yield records
+
+    def _refuse_repeats(self) -> None:
+        self._repeats.finish()
+        bounds = [*self._reader.starts, self._reader.given]
+        kept = [after - before for before, after in pairwise(bounds)]
+        self._repeats.refuse(dict(zip(self._selection.listings, kept, strict=True)))
 
     def _report(self) -> IngestReport:
         folder, segmenter, sources = self._folder, self._segmenter, tuple(self._reader.sources)
@@ -134,6 +145,7 @@ class _Pass:
             suspect=folder.rows_in(SUSPECT),
             closed=folder.rows_in(CLOSED),
             **self._tally.counts,
+            repeats=self._repeats.count,
             reordered=self._by_time,
             segments=folder.segments,
             breaks={reason: count for reason, count in segmenter.breaks.items() if count},

@@ -195,6 +195,20 @@ RULES: tuple[Rule, ...] = (
         on_rows=False,
     ),
     Rule(
+        name="repeated_fraction",
+        what="share of records that an earlier file of the day holds as well",
+        why="downloads overlap: trades would count twice",
+        figure=lambda day: day.record_share(day.report.repeats),
+        bound="max_repeated_fraction",
+        blocking=True,
+        on_rows=False,
+        detail=lambda day: (
+            f"{day.report.repeats} records of {', '.join(day.report.source_digests)}"
+            if day.report.repeats
+            else ""
+        ),
+    ),
+    Rule(
         name="rows_unaccounted",
         what="difference between the rows of the tables and the report's counts",
         why="the tables are not those that ingestion wrote",
@@ -280,7 +294,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="duplicate_fraction",
         what="share of records that repeat the one before byte for byte",
-        why="parts of the file were recorded twice; trades would count twice",
+        why="the recorder writes records twice; trades would count twice",
         figure=lambda day: day.record_share(day.report.duplicates),
         bound="max_duplicate_fraction",
     ),

@@ -34,6 +34,8 @@ class RecordReader:
         sources: reports of the files read to their end.
         instruments: MBP-10 records by instrument id.
         skipped: MBP-10 records left out, by reason.
+        given: usable records given out so far.
+        starts: what was given before each file that was begun.
         left_out_ns: first and last receive time of the instrument's records that have one and are left out.
     """
 
@@ -51,15 +53,19 @@ class RecordReader:
         self.sources: list[FileReport] = []
         self.instruments: Counter[int] = Counter()
         self.skipped: Counter[str] = Counter()
+        self.given = 0
+        self.starts: list[int] = []
         self.left_out_ns: tuple[int, int] | None = None
 
     def records(self) -> Chunks:
         """Chunks [n] MBP10_DTYPE, n > 0; a chunk holds while the next is made, not longer."""
         for path, listings in self._listings.items():
+            self.starts.append(self.given)
             intervals, before = _intervals(listings), self.instruments.copy()
             with open_raw(path, self._spec, list(self._listings)) as file:
                 for records in file.chunks(self._chunk_records):
                     kept = self._usable(np.ascontiguousarray(records), intervals)
+                    self.given += len(kept)
                     if len(kept):
                         yield kept
                 self._tell_unmapped(self.instruments - before, {one.instrument_id for one in file.listings})
@@ -120,8 +126,18 @@ def _intervals(listings: Sequence[Listing]) -> np.ndarray:
     return np.array(rows, dtype=np.uint64).reshape(len(rows), 3)
 
 
-def sorted_by_time(chunks: Iterator[np.ndarray], spool: Path, chunk_records: int) -> Iterator[np.ndarray]:
-    """The same records in receive-time order, ties in the order given.
+def as_given(chunks: Iterator[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The same chunks, each with the places of its records in the whole, [n] int64."""
+    given = 0
+    for records in chunks:
+        yield records, np.arange(given, given + len(records))
+        given += len(records)
+
+
+def sorted_by_time(
+    chunks: Iterator[np.ndarray], spool: Path, chunk_records: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The same records in receive-time order, ties in the order given, with the places they had.
 
     The records lie on disk meanwhile; memory holds one time and one index per record (16 bytes).
 
@@ -142,11 +158,12 @@ def sorted_by_time(chunks: Iterator[np.ndarray], spool: Path, chunk_records: int
     with spool.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages:
         stored = np.frombuffer(pages, dtype=MBP10_DTYPE)
         for start in range(0, len(order), chunk_records):
-            chunk = take(stored, order[start : start + chunk_records])
+            places = order[start : start + chunk_records]
+            chunk = take(stored, places)
             pages.madvise(
                 mmap.MADV_DONTNEED
             )  # pages that were looked at would count as memory of the process
-            yield chunk
+            yield chunk, places
         del stored
 
 

@@ -76,6 +76,7 @@ class IngestReport:
         maybe_bad_book: records that the source marks as possibly wrong after a loss.
         snapshot_records: records that come from a snapshot rather than from an event.
         duplicates: records equal in all bytes to the one before (kept).
+        repeats: records that an earlier file of the day holds as well (kept).
         ts_recv_backward: records received before the one that precedes them in the file.
         largest_backward_ns: largest such step.
         ts_event_backward: records whose event time lies before that of the one that precedes them.
@@ -119,6 +120,7 @@ class IngestReport:
     maybe_bad_book: int = 0
     snapshot_records: int = 0
     duplicates: int = 0
+    repeats: int = 0
     ts_recv_backward: int = 0
     largest_backward_ns: int = 0
     ts_event_backward: int = 0

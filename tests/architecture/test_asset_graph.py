@@ -63,6 +63,7 @@ CHECKS = {
         "snapshots_schema": True,
         "day_of_records": True,
         "skipped_fraction": True,
+        "repeated_fraction": True,
         "truncated_files": True,
         "rows_unaccounted": True,
         "good_rows": True,
