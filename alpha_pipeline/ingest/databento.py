@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 
 from alpha_core.errors import InputError
 from alpha_pipeline.ingest.dbn_file import KINDS, MBO, DbnFile
-from alpha_pipeline.ingest.raw import FileName
+from alpha_pipeline.ingest.raw import FileName, iso_day
 from alpha_pipeline.instrument import InstrumentSpec, symbol_of
 
 
@@ -21,7 +20,7 @@ class DbnSource:
 
     NAME = re.compile(
         r"(?P<lead>.+?)-(?P<date>\d{4}-\d{2}-\d{2}|\d{8})(?:-(?P<until>\d{4}-\d{2}-\d{2}|\d{8}))?"
-        r"(?P<rest>(?:\..+)?)\.dbn(?:\.zst)?",
+        r"(?P<rest>(?:\..+)?)\.(?i:dbn(?:\.zst)?)",
         re.DOTALL,
     )
     DATASET = re.compile(r"(?:.+-)?[a-z]{4,5}-[a-z0-9]+(?:-[a-z0-9]+)?")
@@ -31,25 +30,24 @@ class DbnSource:
 
     def recognises(self, name: str) -> bool:
         """Whether a file of this name is of this family; what it really is, its first bytes tell."""
-        return ".dbn" in name or name.endswith(".dbz")
+        return ".dbn" in name.lower() or name.lower().endswith(".dbz")
 
     def parse(self, name: str) -> FileName | None:
         """What a file's name says, None when it is no DBN file of one day."""
         match = self.NAME.fullmatch(name)
-        day = _iso_day(match["date"]) if match else None
-        if match is None or day is None:
+        if match is None:
             return None
         parts = [part for part in match["rest"].split(".") if part]
-        schema = next((part for part in parts if self.SCHEMAS.fullmatch(part)), None)
+        schema = next((part for part in parts if self.SCHEMAS.fullmatch(part.lower())), None)
         inside = ".".join(part for part in parts if part != schema)
         symbol = inside if self.DATASET.fullmatch(match["lead"]) else match["lead"]
         told = symbol and not symbol.isdigit()  # a number there is a part of a split file
         return FileName(
-            day=day,
+            day=iso_day(match["date"]),
             until=match["until"],
             symbol=symbol_of(symbol) if told else None,
-            usable=schema is None or schema in {kind.schema for kind in KINDS},
-            orders=schema == MBO.schema,
+            usable=schema is None or schema.lower() in {kind.schema for kind in KINDS},
+            orders=schema is not None and schema.lower() == MBO.schema,
         )
 
     def belongs(self, path: Path, spec: InstrumentSpec) -> bool:
@@ -76,10 +74,3 @@ class DbnSource:
     ) -> DbnFile:
         """Begin to read a file."""
         return DbnFile(path)
-
-
-def _iso_day(text: str) -> str | None:
-    try:
-        return date.fromisoformat(text).isoformat()
-    except ValueError:
-        return None

@@ -26,7 +26,7 @@ from alpha_pipeline.ingest.depth_message import DEPTH, SHOWN, SNAPSHOT, TRADE, n
 from alpha_pipeline.ingest.diff_book import DiffBook, Difference, Level
 from alpha_pipeline.ingest.lines import Lines
 from alpha_pipeline.ingest.one_symbol import INSTRUMENT_ID, OneSymbolFile
-from alpha_pipeline.ingest.raw import FileName
+from alpha_pipeline.ingest.raw import FileName, iso_day
 from alpha_pipeline.ingest.records import LENGTH_UNIT, MBP10_DTYPE, RTYPE_MBP10, UNDEF_PRICE, Flag
 from alpha_pipeline.instrument import InstrumentSpec
 
@@ -240,7 +240,7 @@ class DepthLogSource:
     """Logs named `<symbol>_<yyyymmdd>[.dat|.log|.json|.jsonl][.gz|.zst]`; the day is that of the name."""
 
     NAME = re.compile(
-        r"(?P<symbol>[A-Za-z0-9]+)_(?P<date>[0-9]{8})(?P<kind>\.dat|\.log|\.jsonl?)?(?P<packed>\.gz|\.zst)?"
+        r"(?P<symbol>[A-Za-z0-9]+)_(?P<date>[0-9]{8})(?i:(?P<kind>\.dat|\.log|\.jsonl?)?(?P<packed>\.gz|\.zst)?)"
     )
 
     def recognises(self, name: str) -> bool:
@@ -253,11 +253,9 @@ class DepthLogSource:
         match = self.NAME.fullmatch(name) if self.recognises(name) else None
         if match is None:
             return None
-        try:
-            day = date.fromisoformat(match["date"]).isoformat()
-        except ValueError:
-            return None
-        return FileName(day=day, until=None, symbol=symbol_in(name), usable=True, goes_on=True)
+        return FileName(
+            day=iso_day(match["date"]), until=None, symbol=symbol_in(name), usable=True, goes_on=True
+        )
 
     def belongs(self, path: Path, spec: InstrumentSpec) -> bool:
         """Never asked: the name tells the symbol."""

@@ -4,6 +4,7 @@ Paths name files either way. Those of a shared folder lie in the spool and exist
 name, size and version are known from one listing, and the digest of the content from the last time it was read.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -45,8 +46,8 @@ class RawFolder(Protocol):
         """All files that are not hidden, by name. Raises InputError when there is no such folder."""
         ...
 
-    def folders(self) -> list[Path]:
-        """All folders below it that are not hidden, by name."""
+    def others(self) -> dict[Path, str]:
+        """What else lies below it and is not hidden, by name, with what it is: "a folder", "a broken link", ..."""
         ...
 
     def peek(self, paths: Sequence[Path], question: str, answer: Callable[[Path], bool], /) -> list[bool]:
@@ -105,14 +106,28 @@ class LocalFolder:
     def files(self) -> list[Path]:
         if not self.path.is_dir():
             raise InputError(f"{self.path} is not a folder: put raw files there or name another folder")
-        return self._below(Path.is_file)
+        return [path for path in self._below() if path.is_file()]
 
-    def folders(self) -> list[Path]:
-        return self._below(Path.is_dir)
+    def others(self) -> dict[Path, str]:
+        told = {path: _what(path) for path in self._below() if not path.is_file()}
+        return {path: what for path, what in told.items() if what}
 
-    def _below(self, wanted: Callable[[Path], bool]) -> list[Path]:
-        found = (path for path in self.path.rglob("*") if wanted(path))
-        return sorted(path for path in found if _visible(path.relative_to(self.path).parts))
+    def _below(self) -> list[Path]:
+        """All that is visible below, each folder once: under its own name if that lies here, else under a link's."""
+        found: list[Path] = []
+        seen: set[Path] = set()
+        waiting = [self.path]
+        while waiting:
+            for folder, names, files in os.walk(waiting.pop(0), onerror=_refuse_unreadable):
+                names[:] = sorted(name for name in names if _visible([name]))
+                here = Path(folder)
+                if (real := here.resolve()) in seen:
+                    names.clear()
+                    continue
+                seen.add(real)
+                found += [here / name for name in (*names, *files) if _visible([name])]
+                waiting += [here / name for name in names if (here / name).is_symlink()]
+        return sorted(found)
 
     def peek(self, paths: Sequence[Path], _question: str, answer: Callable[[Path], bool]) -> list[bool]:
         return [answer(path) for path in paths]
@@ -168,9 +183,9 @@ class SharedFolder:
     def files(self) -> list[Path]:
         return list(self._stored)
 
-    def folders(self) -> list[Path]:
+    def others(self) -> dict[Path, str]:
         """A bucket knows objects only."""
-        return []
+        return {}
 
     def peek(self, paths: Sequence[Path], question: str, answer: Callable[[Path], bool]) -> list[bool]:
         with ThreadPoolExecutor(_LISTENERS) as pool:
@@ -247,6 +262,24 @@ def open_folder(location: str, *, spool: Spool, index: DigestIndex) -> RawFolder
     if here is not None:
         return LocalFolder(here, index)
     return SharedFolder(Bucket(location), spool, index)
+
+
+def _what(path: Path) -> str:
+    """What lies at a path where no file does; nothing when it is gone since it was seen."""
+    if path.is_dir():
+        return "a folder"
+    if path.is_symlink():
+        return "a broken link"
+    return "a pipe, socket or device" if path.exists() else ""
+
+
+def _refuse_unreadable(error: OSError) -> None:
+    """The walk would pass over a folder that may not be read, and its days would be missing."""
+    if isinstance(error, FileNotFoundError):
+        return  # gone since it was seen
+    raise InputError(
+        f"{error.filename} cannot be searched ({error.strerror}): give the right to read it, or move it"
+    )
 
 
 def _visible(parts: Sequence[str]) -> bool:

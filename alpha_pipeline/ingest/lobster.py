@@ -38,7 +38,7 @@ from alpha_pipeline.ingest.lobster_rows import (
     wrong_messages,
 )
 from alpha_pipeline.ingest.one_symbol import OneSymbolFile
-from alpha_pipeline.ingest.raw import FileName
+from alpha_pipeline.ingest.raw import FileName, iso_day
 from alpha_pipeline.instrument import InstrumentSpec
 
 NEW_YORK = ZoneInfo("America/New_York")
@@ -154,7 +154,7 @@ class LobsterSource:
 
     NAME = re.compile(
         r"(?P<ticker>[A-Z][A-Z.]*)_(?P<date>\d{4}-\d{2}-\d{2})_\d+_\d+_(?:message|orderbook)_(?P<levels>\d{1,9})"
-        r"\.csv(?:\.gz|\.zst)?",
+        r"(?i:\.csv(?:\.gz|\.zst)?)",
         re.ASCII,
     )
 
@@ -167,11 +167,7 @@ class LobsterSource:
         match = self.NAME.fullmatch(name)
         if match is None:
             return None
-        try:
-            day = datetime.strptime(match["date"], "%Y-%m-%d").date().isoformat()
-        except ValueError:
-            return None
-        return FileName(day=day, until=None, symbol=match["ticker"], usable=True)
+        return FileName(day=iso_day(match["date"]), until=None, symbol=match["ticker"], usable=True)
 
     def belongs(self, path: Path, spec: InstrumentSpec) -> bool:
         """Never asked: the name tells the symbol."""

@@ -3,6 +3,7 @@
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +18,7 @@ class FileName:
     """What a name says of a file.
 
     Attributes:
-        day: UTC date 'YYYY-MM-DD' of the data.
+        day: UTC date 'YYYY-MM-DD' of the data; as the name writes it when that is no date of the calendar.
         until: last date when the file spans several days, else None.
         symbol: the symbol in the name, None when only the content tells it.
         usable: False when the name itself says that the content is of a kind which is not ingested.
@@ -31,6 +32,14 @@ class FileName:
     usable: bool
     orders: bool = False
     goes_on: bool = False
+
+
+def iso_day(text: str) -> str:
+    """A name's date as 'YYYY-MM-DD'; the text itself when the calendar has no such date."""
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        return text
 
 
 class RawFile(Protocol):

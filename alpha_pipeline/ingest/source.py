@@ -21,6 +21,8 @@ from alpha_pipeline.instrument import InstrumentSpec
 
 SHOWN_FILES = 3
 
+REMEDIES = {"a folder": "move what it holds", "a broken link": "mend what it points to"}
+
 SOURCES: tuple[Source, ...] = (DbnSource(), DepthLogSource(), LobsterSource())
 
 
@@ -58,8 +60,8 @@ def discover(raw: RawFolder, spec: InstrumentSpec) -> dict[str, list[Path]]:
         Day 'YYYY-MM-DD' -> files, oldest day first.
 
     Raises:
-        InputError: the folder is absent, holds no file of the instrument, one of several days, or a folder where a
-            file is expected.
+        InputError: the folder is absent, holds no file of the instrument, one of several days or of a day that is no
+            date, or something else where a file is expected.
     """
     days = find_days(raw, spec)
     if not days:
@@ -70,10 +72,11 @@ def discover(raw: RawFolder, spec: InstrumentSpec) -> dict[str, list[Path]]:
 def find_days(raw: RawFolder, spec: InstrumentSpec) -> dict[str, list[Path]]:
     """As `discover`, but a folder without a file of the instrument is an answer too."""
     files = raw.files()
-    _refuse_folders(raw, spec)
+    _refuse_others(raw, spec)
     ours = _ours(raw, files, spec)
     days: dict[str, dict[Path, FileName]] = defaultdict(dict)
     for path, name in ours.items():
+        _refuse_impossible(path, name.day)
         if name.until is not None:
             raise InputError(
                 f"{path} spans the days {name.day} to {name.until}, must hold one UTC day: split it with `alpha split`"
@@ -108,13 +111,24 @@ def _stands_alone(path: Path) -> bool:
     return next(source for source in SOURCES if source.recognises(path.name)).stands_alone(path)
 
 
-def _refuse_folders(raw: RawFolder, spec: InstrumentSpec) -> None:
-    """A folder that is named like a raw file is an unpacked or half-copied one, and its day would be missing."""
-    for path in raw.folders():
+def _refuse_impossible(path: Path, day: str) -> None:
+    """A day that no calendar has is a slip of the pen, and the day that was meant would be missing."""
+    try:
+        date.fromisoformat(day)
+    except ValueError as error:
+        raise InputError(
+            f"{path} says the day {day} in its name, must be a date of the calendar ({error}): give it its right name"
+        ) from error
+
+
+def _refuse_others(raw: RawFolder, spec: InstrumentSpec) -> None:
+    """What is named like a raw file and is none (a half copy, a link to nothing): its day would be missing."""
+    for path, what in raw.others().items():
         names = [name for source in SOURCES if (name := source.parse(path.name)) is not None]
         if any(name.usable and (name.symbol is None or spec.matches(name.symbol)) for name in names):
             raise InputError(
-                f"{path} is a folder, must be a file as its name says: move what it holds, or give it another name"
+                f"{path} is {what}, must be a file as its name says: {REMEDIES.get(what, 'remove it')}, or give it "
+                "another name"
             )
 
 

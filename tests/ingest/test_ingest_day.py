@@ -78,11 +78,12 @@ def test_result_does_not_depend_on_the_chunk_size(tmp_path, spec, seed, monkeypa
 @given(seed=st.integers(0, 2**32), count=st.integers(0, 60))
 def test_every_record_is_accounted_for(tmp_path, spec, seed, count):
     head = header({"TEST": 1, "OTHER": 2})
-    path = write(tmp_path / "x.dbn.zst", random_records(seed, count), head=head)
+    on_tick = Msg(ts=T0 + 10**12)  # a day without any is refused
+    path = write(tmp_path / "x.dbn.zst", [*random_records(seed, count), on_tick], head=head)
     report = ingest_day([path], spec, tmp_path / "day", config=SMALL)
     left_out = sum(report.skipped.values()) + sum(report.skipped_by_type.values())
-    assert report.records_read == count == report.records_kept + left_out
-    assert sum(report.instruments.values()) == count
+    assert report.records_read == count + 1 == report.records_kept + left_out
+    assert sum(report.instruments.values()) == count + 1
 
 
 def test_same_input_gives_the_same_bytes(tmp_path, spec):

@@ -1,5 +1,7 @@
 """Which files of a folder are an instrument's, and of which day."""
 
+import os
+
 import databento_dbn as dbn
 import pytest
 from dbn_builder import Msg, header, write
@@ -8,7 +10,7 @@ from alpha_core.errors import InputError
 from alpha_pipeline.ingest.databento import DbnSource
 from alpha_pipeline.ingest.folder import LocalFolder
 from alpha_pipeline.ingest.raw import FileName
-from alpha_pipeline.ingest.source import discover, open_raw
+from alpha_pipeline.ingest.source import SOURCES, discover, open_raw
 from alpha_pipeline.instrument import InstrumentSpec, safe_name
 
 
@@ -36,6 +38,8 @@ def found(raw, *symbols):
         ("glbx-mdp3-20231225.mbo.ESH4.dbn.zst", ("2023-12-25", None, "ESH4", True, True)),
         ("esh4-glbx-mdp3-20231225.mbo.dbn.zst", ("2023-12-25", None, None, True, True)),
         ("NEXOUSDT-2024-07-24.mbp-10.dbn.zst", ("2024-07-24", None, "NEXOUSDT", True)),
+        ("ESM4-2024-04-02.MBP-10.DBN.ZST", ("2024-04-02", None, "ESM4", True)),
+        ("glbx-mdp3-20231225.MBO.dbn.Zst", ("2023-12-25", None, None, True, True)),
         ("NEXOUSDT-20240724.dbn", ("2024-07-24", None, "NEXOUSDT", True)),
         ("ESH4-ESM4-2024-01-02.mbo.dbn.zst", ("2024-01-02", None, "ESH4-ESM4", True, True)),
         ("BRK.A-2024-01-02.mbp-10.dbn.zst", ("2024-01-02", None, "BRK.A", True)),
@@ -58,8 +62,6 @@ def test_names_are_understood(name, expected):
     "name",
     [
         "README.md",
-        "x-2024-13-01.dbn",
-        "x-2024-02-30.dbn.zst",
         "x.dbn.zst",
         "x-2024-01-02.dbz",
         "x-2024-01-02.dbn.frag",
@@ -165,6 +167,30 @@ def test_empty_and_absent_folder_are_one_sentence(tmp_path):
         discover(LocalFolder(tmp_path / "none"), spec("ES"))
 
 
+IMPOSSIBLE = ("ESM4-2024-02-30.mbp-10.dbn.zst", "ESM4-20241301.dbn", "ESM4_20240230.gz")
+
+
+@pytest.mark.parametrize("name", [*IMPOSSIBLE, "ES_2024-02-30_1_2_message_2.csv"])
+def test_a_day_that_no_calendar_has_is_told_and_not_passed_over(tmp_path, name):
+    """A slip of the pen: the day that was meant would be missing. Other instruments' slips are theirs."""
+    touch(tmp_path, "ESH4-2024-01-03.mbp-10.dbn.zst", name.replace("ES", "NQ"))
+    assert list(found(tmp_path, "ES")) == ["2024-01-03"]
+    touch(tmp_path, name)
+    with pytest.raises(
+        InputError, match=rf"{name} says the day .* in its name, must be a date of the calendar"
+    ):
+        found(tmp_path, "ES")
+
+
+@pytest.mark.parametrize(
+    "name", ["ESM4-2024-01-02.MBP-10.DBN.ZST", "ESM4_20240102.GZ", "ES_2024-01-02_1_2_message_2.CSV"]
+)
+def test_names_with_endings_in_capitals_are_read(tmp_path, name):
+    touch(tmp_path, name)
+    assert found(tmp_path, "ES") == {"2024-01-02": [name]}
+    assert [source.recognises(name) for source in SOURCES].count(True) == 1
+
+
 def test_long_lists_are_cut(tmp_path):
     touch(tmp_path, *(f"X{k}-2024-01-02.mbp-10.dbn.zst" for k in range(9)))
     with pytest.raises(InputError, match="and 6 more: add files named like ES-2024"):
@@ -188,6 +214,44 @@ def test_a_folder_named_like_a_raw_file_is_told(tmp_path, name):
         InputError, match=rf"{name} is a folder, must be a file as its name says: move what it"
     ):
         found(tmp_path, "ES")
+
+
+def test_a_broken_link_and_a_pipe_named_like_raw_files_are_told(tmp_path):
+    """Their days would be missing and nobody would know; those of other instruments are theirs."""
+    touch(tmp_path, "ESH4-2024-01-03.mbp-10.dbn.zst")
+    (tmp_path / "NQH4-2024-01-02.mbp-10.dbn.zst").symlink_to(tmp_path / "none")
+    assert list(found(tmp_path, "ES")) == ["2024-01-03"]
+    link = tmp_path / "ESH4-2024-01-02.mbp-10.dbn.zst"
+    link.symlink_to(tmp_path / "none")
+    with pytest.raises(
+        InputError, match=r"ESH4-2024-01-02\S* is a broken link, must be a file .*: mend what it"
+    ):
+        found(tmp_path, "ES")
+    link.unlink()
+    link.symlink_to(link.name)
+    with pytest.raises(InputError, match="is a broken link"):
+        found(tmp_path, "ES")
+    link.unlink()
+    os.mkfifo(link)
+    with pytest.raises(InputError, match=r"is a pipe, socket or device, must be a file .*: remove it, or"):
+        found(tmp_path, "ES")
+
+
+def test_links_to_folders_are_followed_and_each_folder_is_searched_once(tmp_path):
+    raw, archive = tmp_path / "raw", tmp_path / "archive"
+    touch(raw, "2024/ESH4-2024-01-02.mbp-10.dbn.zst")
+    touch(archive, "deep/ESH4-2024-01-03.mbp-10.dbn.zst", "ESH4-2024-01-04.mbp-10.dbn.zst")
+    (raw / "00-latest").symlink_to(raw / "2024")
+    (raw / "old").symlink_to(archive)
+    (raw / "older").symlink_to(archive)
+    (archive / "deep" / "circle").symlink_to(raw)
+    (archive / "ESH4-2024-01-05.mbp-10.dbn.zst").symlink_to(raw / "2024" / "ESH4-2024-01-02.mbp-10.dbn.zst")
+    assert found(raw, "ES") == {
+        "2024-01-02": ["2024/ESH4-2024-01-02.mbp-10.dbn.zst"],
+        "2024-01-03": ["old/deep/ESH4-2024-01-03.mbp-10.dbn.zst"],
+        "2024-01-04": ["old/ESH4-2024-01-04.mbp-10.dbn.zst"],
+        "2024-01-05": ["old/ESH4-2024-01-05.mbp-10.dbn.zst"],
+    }
 
 
 def test_folders_of_other_names_and_of_other_instruments_are_searched(tmp_path):

@@ -224,7 +224,6 @@ def test_files_of_two_depths_are_one_day_told_twice(tmp_path):
     [
         "aapl_2012-06-21_1_2_message_2.csv",
         "AAPL_2012-06-21_1_2_trades_2.csv",
-        "AAPL_2012-06-31_1_2_message_2.csv",
         "AAPL_２012-06-21_1_2_message_2.csv",
         "AAPL_2012-06-21_1_2_message_2.csv.bz2",
         "x_AAPL_2012-06-21_1_2.csv",
