@@ -52,8 +52,8 @@ class IntervalTracker:
         out = np.empty((int(marks.sum()), len(self.COLUMNS)), np.int64)
         if not _follow(block.ts, block.mid2, block.first, marks, block.prints, self._state, out):
             raise DataError(
-                f"ticks times lots traded between two rows exceed {NOTIONAL_MAX}; use a coarser lot or a finer "
-                "sampler"
+                f"ticks times lots traded between two rows exceed {NOTIONAL_MAX}; use a finer sampler, or a "
+                "larger lot_size if the source is a depth log"
             )
         return out
 

@@ -111,7 +111,7 @@ class EventAssembler:
         trades, trade_start = self._attach(segment, good)
         ts = nanoseconds(columns["ts_recv"], "ts_recv")[good]
         first = self._mark_first(ts, segment[good])
-        book, orders = _decode_book(columns, good)
+        book, orders = _decode_book(columns, good, self.snapshots)
         self._check_touch(book)
         block = EventBlock(
             ts=ts,
@@ -199,7 +199,7 @@ class EventAssembler:
 
 
 def _decode_book(
-    columns: dict[str, pa.Array], good: NDArray[np.int64]
+    columns: dict[str, pa.Array], good: NDArray[np.int64], row: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     book = np.empty((len(good), LEVELS, 4), np.int32)
     orders = np.empty((len(good), LEVELS, 2), np.int32)
@@ -207,11 +207,11 @@ def _decode_book(
     absent = False
     for side, (px, sz) in {"bid": (BID_PX, BID_SZ), "ask": (ASK_PX, ASK_SZ)}.items():
         for level in range(LEVELS):
-            price = columns[f"{side}_px_{level:02d}"]
-            absent = absent or price.null_count > 0
-            book[:, level, px] = ticks(price, f"{side}_px_{level:02d}")[keep]
-            book[:, level, sz] = lots(columns[f"{side}_sz_{level:02d}"], f"{side}_sz_{level:02d}")[keep]
-            orders[:, level, px] = lots(columns[f"{side}_ct_{level:02d}"], f"{side}_ct_{level:02d}")[keep]
+            prices, sizes, counts = (f"{side}_{kind}_{level:02d}" for kind in ("px", "sz", "ct"))
+            absent = absent or columns[prices].null_count > 0
+            book[:, level, px] = ticks(columns[prices], f"snapshots.{prices}", row)[keep]
+            book[:, level, sz] = lots(columns[sizes], f"snapshots.{sizes}", row)[keep]
+            orders[:, level, px] = lots(columns[counts], f"snapshots.{counts}", row)[keep]
     if absent:
         hole = book[:, :, BID_PX : ASK_PX + 1] == UNDEFINED_TICKS
         book[:, :, BID_SZ:][hole] = 0

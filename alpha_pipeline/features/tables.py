@@ -115,25 +115,46 @@ def nanoseconds(column: pa.Array, name: str) -> NDArray[np.int64]:
     return np.array(column.view(pa.int64()))
 
 
-def ticks(column: pa.Array, name: str) -> NDArray[np.int64]:
-    """A price column as int64 ticks, UNDEFINED_TICKS where it is null, within +-PRICE_MAX elsewhere."""
+def ticks(column: pa.Array, name: str, row: int) -> NDArray[np.int64]:
+    """A price column as int64 ticks, UNDEFINED_TICKS where it is null, within +-PRICE_MAX elsewhere.
+
+    Args:
+        column: prices.
+        name: of the table and the column, for errors.
+        row: where in the table the column begins, for errors.
+
+    Raises:
+        DataError: a price out of range.
+    """
     filled = pc.fill_null(column, UNDEFINED_TICKS) if column.null_count else column
     values = filled.to_numpy()
     if np.count_nonzero(values < -PRICE_MAX) > column.null_count or values.max(initial=0) > PRICE_MAX:
+        wrong = ((values < -PRICE_MAX) | (values > PRICE_MAX)) & column.is_valid().to_numpy(
+            zero_copy_only=False
+        )
+        at = int(np.argmax(wrong))
         raise DataError(
-            f"column {name} holds a price outside [-{PRICE_MAX}, {PRICE_MAX}] ticks, absent levels must be "
-            "null; check the instrument's tick_size and ingest the day again"
+            f"column {name} holds {values[at]} ticks in row {row + at}, must be in [-{PRICE_MAX}, {PRICE_MAX}] "
+            "or null; check the instrument's tick_size, and the raw file if that is right"
         )
     return values
 
 
-def lots(column: pa.Array, name: str) -> NDArray[np.int32]:
-    """A size or order-count column as int32."""
+def lots(column: pa.Array, name: str, row: int) -> NDArray[np.int32]:
+    """A size or order-count column as int32; the arguments are those of `ticks`.
+
+    Raises:
+        DataError: a null, or more than 2^31 - 1.
+    """
     if column.null_count:
         raise DataError(f"column {name} holds nulls, must hold 0 for an absent level; ingest the day again")
     values = column.to_numpy()
     if values.max(initial=0) > INT32_MAX:
-        raise DataError(f"column {name} holds {values.max()}, must be at most 2147483647; use a coarser lot")
+        at = int(np.argmax(values > INT32_MAX))
+        raise DataError(
+            f"column {name} holds {values[at]} in row {row + at}, must be at most {INT32_MAX}; set a larger lot_size "
+            "if the source is a depth log, else the raw file is damaged: fetch it again or take it away"
+        )
     return values.astype(np.int32)
 
 
@@ -145,7 +166,7 @@ class TradeFeed:
     """
 
     def __init__(self, source: pa.Table | Path) -> None:
-        self._parts = map(_trade_part, iter_batches(source, TRADE_COLUMNS, rows=1 << 16))
+        self._parts = _trade_parts(iter_batches(source, TRADE_COLUMNS, rows=1 << 16))
         self._ahead = Trades.none()
         self._last_row = 0
         self.count = 0
@@ -181,7 +202,14 @@ class TradeFeed:
         self._last_row = int(part.row[-1])
 
 
-def _trade_part(batch: pa.RecordBatch) -> Trades:
+def _trade_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[Trades]:
+    row = 0
+    for batch in batches:
+        yield _trade_part(batch, row)
+        row += batch.num_rows
+
+
+def _trade_part(batch: pa.RecordBatch, row: int) -> Trades:
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     holes = [name for name in TRADE_COLUMNS if columns[name].null_count]
     if holes:
@@ -190,7 +218,7 @@ def _trade_part(batch: pa.RecordBatch) -> Trades:
         )
     return Trades(
         row=columns["snapshot_row"].to_numpy().astype(np.int64),
-        price=ticks(columns["price"], "trades.price").astype(np.int32),
+        price=ticks(columns["price"], "trades.price", row).astype(np.int32),
         size=columns["size"].to_numpy().astype(np.int64),
         side=np.sign(columns["aggressor"].to_numpy()).astype(np.int8),
     )

@@ -53,8 +53,8 @@ class TapeTracker:
         done = _replay(block.book, block.first, marks, block.prints, self._state, self._current, out)
         if out[:done].max(initial=0) > INT32_MAX:
             raise DataError(
-                "the size traded or cancelled between two rows exceeds 2147483647 lots; use a coarser lot "
-                "or a finer sampler"
+                "the size traded or cancelled between two rows exceeds 2147483647 lots; use a finer sampler, "
+                "or a larger lot_size if the source is a depth log"
             )
         return out[:done].astype(np.int32)
 

@@ -102,6 +102,9 @@ class QualityThresholds:
         min_session_coverage: share of the date's minutes in session that have a snapshot; not asked for by default,
             since files of a few hours are legitimate.
         max_gap_seconds: longest silence inside a session.
+        max_span_hours: hours from the first row to the last; rejects, since two days in one file may lie on both
+            sides of the border between training and test. A recorder that cuts by a local date with summer time
+            needs 25.
         max_truncated_files: files of the day that may end inside a record or a compressed frame; rejects.
     """
 
@@ -123,6 +126,7 @@ class QualityThresholds:
     max_zero_size_fraction: float = 0.001
     min_session_coverage: float = 0.0
     max_gap_seconds: float = 3600.0
+    max_span_hours: float = 24.0
     max_truncated_files: int = 0
 
     def __post_init__(self) -> None:
@@ -136,7 +140,10 @@ class QualityThresholds:
             for name in ("min_rows", "min_trades", "max_truncated_files")
             if getattr(self, name) < 0
         ]
-        if not 0 < self.max_gap_seconds < float("inf"):
-            problems.append(f"max_gap_seconds was {self.max_gap_seconds}, must be positive and finite")
+        problems += [
+            f"{name} was {getattr(self, name)}, must be positive and finite"
+            for name in ("max_gap_seconds", "max_span_hours")
+            if not 0 < getattr(self, name) < float("inf")
+        ]
         if problems:
             raise ConfigError("quality: " + "; ".join(problems))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 NANOS_PER_SECOND = 1e9
+NANOS_PER_HOUR = 3600 * NANOS_PER_SECOND
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +162,10 @@ def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
+def _dates(report: IngestReport) -> str:
+    return " to ".join(report.utc_dates)
+
+
 def _side(rule: Rule) -> str:
     return "least" if rule.least else "most"
 
@@ -278,6 +283,15 @@ RULES: tuple[Rule, ...] = (
         blocking=True,
     ),
     Rule(
+        name="span_hours",
+        what="hours from the day's first row to its last",
+        why="the file holds more than a day: `alpha split` makes one file per UTC date of it",
+        figure=lambda day: day.report.span_ns / NANOS_PER_HOUR,
+        bound="max_span_hours",
+        blocking=True,
+        detail=lambda day: _dates(day.report),
+    ),
+    Rule(
         name="backward_fraction",
         what="share of records out of receive-time order in their file",
         why="rows were sorted; the recording is of poor quality",
@@ -340,6 +354,7 @@ RULES: tuple[Rule, ...] = (
         why="the file is not cut by UTC date, its neighbours may hold the same rows",
         figure=lambda day: len(day.report.utc_dates),
         bound=1,
+        detail=lambda day: _dates(day.report),
     ),
 )
 

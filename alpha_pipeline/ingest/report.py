@@ -150,6 +150,12 @@ class IngestReport:
         return self.status == EMPTY
 
     @property
+    def span_ns(self) -> int:
+        """Time from the first snapshot to the last."""
+        first, last = self.first_ts_recv, self.last_ts_recv
+        return 0 if first is None or last is None else last - first
+
+    @property
     def truncated(self) -> bool:
         """Whether any source file was cut."""
         return any(source.truncated for source in self.sources)

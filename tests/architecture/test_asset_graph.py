@@ -72,6 +72,7 @@ CHECKS = {
         "one_sided_fraction": True,
         "suspect_fraction": True,
         "rows_backward": True,
+        "span_hours": True,
         "backward_fraction": False,
         "bad_timestamp_fraction": False,
         "duplicate_fraction": False,

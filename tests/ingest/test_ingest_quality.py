@@ -3,14 +3,14 @@
 from bisect import bisect
 from collections import Counter
 from dataclasses import fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from dbn_builder import T0, TICK, Msg, header, ladder, write
+from dbn_builder import DAY, T0, TICK, Interval, Mapping, Msg, header, ladder, write
 from ingested_day import Day, facts, load, slices, tallied
 
 from alpha_pipeline.ingest import QualityThresholds, ingest_day
@@ -158,6 +158,19 @@ def test_suspect_books_reject_and_duplicates_and_holes_warn(ingest):
     ):
         check = found[name]
         assert (check.figure, check.passed, check.blocking) == (pytest.approx(figure), False, blocking)
+
+
+@pytest.mark.parametrize(("hours", "status"), [(10, "ok"), (24, "ok"), (24.5, "rejected"), (48, "rejected")])
+def test_a_file_of_two_days_is_rejected_and_one_that_touches_two_dates_is_not(ingest, hours, status):
+    """A session or a local date may begin in one UTC date and end in the next; two days in one file may not."""
+    dates = Interval(DAY, DAY + timedelta(days=3), "1")
+    records = [Msg(), Msg(ts=T0 + int(hours * 3600) * 10**9)]
+    day = ingest(records, head=header(mappings=[Mapping("TEST", [dates])]))
+    quality, found = checks(day, replace(LOOSE, max_gap_seconds=1e9))
+    assert (quality.status, found["span_hours"].figure) == (status, hours)
+    assert [check.name for check in quality.checks if not check.passed][-1] == "utc_dates"
+    assert "(2024-03-06 to 2024-03-0" in found["span_hours"].description
+    assert checks(day, replace(LOOSE, max_span_hours=hours))[0].usable
 
 
 def minutes_of(date: str, states: np.ndarray, step: int = 1) -> pl.DataFrame:
