@@ -167,7 +167,7 @@ def test_each_bad_file_fails_its_own_day_with_its_own_sentence(alpha, folder, go
     said = {
         day(1): "is not a DBN file: byte 0 of the stream begins b'date,pri' instead of b'DBN'",
         day(2): cut,
-        day(3): "has no bytes (byte 0 is its end): fetch the file again",
+        day(3): "is cut inside its first compressed frame, fetch the file again",
         day(
             4
         ): "holds schema mbp-1 by its header (byte 0), must be mbp-10 or mbo: give a file of schema mbp-10 or mbo",
