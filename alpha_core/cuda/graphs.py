@@ -42,6 +42,43 @@ class Captured:
         return self._outputs
 
 
+class Replayed:
+    """A function of tensors that is launched call by call at first, and from a graph once that is possible.
+
+    Only arguments of the shapes of the first call are recorded: what comes with others, such as the shorter last block
+    of an epoch, goes on being launched call by call. Results are as those of `Captured`. Where `on` is False nothing is
+    ever recorded and the function is called as it is.
+
+    Args:
+        function: see Captured.
+        on: whether to record at all, False where there is no CUDA device.
+    """
+
+    WARM = 3
+    """Calls before the recording: the first ones compile kernels and allocate an optimiser's memory."""
+
+    def __init__(self, function: Callable[..., tuple[Tensor, ...]], *, on: bool) -> None:
+        self._function, self._on = function, on
+        self._shapes: list[torch.Size] = []
+        self._calls = 0
+        self._captured: Captured | None = None
+
+    def __call__(self, *values: Tensor) -> tuple[Tensor, ...]:
+        """The function's results for these arguments."""
+        if not self._on:
+            return self._function(*values)
+        shapes = [value.shape for value in values]
+        self._shapes = self._shapes or shapes
+        if shapes != self._shapes:
+            return self._function(*values)
+        self._calls += 1
+        if self._calls <= self.WARM:
+            return run_beside(self._function, values)
+        if self._captured is None:
+            self._captured = Captured(self._function, values)
+        return self._captured(*values)
+
+
 def run_beside(function: Callable[..., tuple[Tensor, ...]], values: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Run a function on a stream of its own, as what is to be captured must have run before."""
     stream = torch.cuda.Stream()

@@ -1,6 +1,6 @@
 """What every network of the perception has in common: a scaler before it, temperatures behind it, carried state."""
 
-from typing import Generic, Protocol, Self, TypeVar
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +31,9 @@ class Network(nn.Module, Generic[S]):
     Args:
         feature_clip: scaled features are cut at +- this many standard deviations.
     """
+
+    steady: ClassVar[bool] = False
+    """Whether `forward` launches the same kernels whatever its arguments hold, so that a graph can record it."""
 
     mean: Tensor
     scale: Tensor
@@ -75,6 +78,10 @@ class Network(nn.Module, Generic[S]):
         require_rows(x, dt, reset, like=self.mean)
         if state is not None:
             require_state(state.tensors(), x.shape[0], like=self.mean)
+
+    def initial_state(self, batch: int) -> S:
+        """The state of so many sequences that start afresh."""
+        raise NotImplementedError
 
     def state_from(self, tensors: dict[str, Tensor]) -> S:
         """The state whose `tensors` these are."""

@@ -105,6 +105,8 @@ class Perception(Network[PerceptionState]):
         generator: source of the first weights.
     """
 
+    steady: ClassVar[bool] = True
+
     def __init__(self, architecture: Architecture, *, generator: Generator) -> None:
         a = architecture
         super().__init__(a.feature_clip)
@@ -148,6 +150,11 @@ class Perception(Network[PerceptionState]):
         if self.cfc is not None:
             h, hidden = self.cfc(h, dt, None if state is None else state.hidden, reset)
         return self.heads(h) / self.temperature, PerceptionState(tuple(blocks), hidden)
+
+    def initial_state(self, batch: int) -> PerceptionState:
+        """Zeros."""
+        blocks = tuple(block.initial_state(batch) for block in self.blocks if isinstance(block, Mamba2))
+        return PerceptionState(blocks, None if self.cfc is None else self.cfc.initial_state(batch))
 
     def state_from(self, tensors: dict[str, Tensor]) -> PerceptionState:
         """See Network.state_from."""

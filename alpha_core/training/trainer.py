@@ -1,6 +1,7 @@
 """Truncated back-propagation over parallel streams, update by update, so that it can stop anywhere."""
 
 import math
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
 from itertools import islice
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from alpha_core.cuda.bce import masked_bce
+from alpha_core.cuda.graphs import Replayed
 from alpha_core.errors import CheckpointError, DataError
 from alpha_core.nn.network import Network, State
 from alpha_core.rng import Purpose, philox_uniform_scalar
@@ -32,14 +34,20 @@ def rate_at(update: int, updates: int, config: PerceptionConfig) -> float:
     return config.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
 
 
-def _optimizer(model: nn.Module, config: PerceptionConfig) -> torch.optim.AdamW:
-    """AdamW that decays matrices only: pulling time constants, norms and biases to zero means nothing."""
+def _optimizer(model: nn.Module, config: PerceptionConfig, device: torch.device) -> torch.optim.AdamW:
+    """AdamW that decays matrices only: pulling time constants, norms and biases to zero means nothing.
+
+    On a GPU its rate lies on the device, so that a recorded step reads what the schedule says.
+    """
     parameters = list(model.parameters())
     groups = [
         {"params": [p for p in parameters if p.dim() > 1], "weight_decay": config.weight_decay},
         {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
+    if device.type != "cuda":
+        return torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
+    rate = torch.tensor(config.learning_rate, device=device)
+    return torch.optim.AdamW(groups, lr=rate, fused=True, capturable=True)
 
 
 class Trainer:
@@ -74,10 +82,15 @@ class Trainer:
             data, self.device, streams=share, length=config.length, resident_gib=config.resident_gib
         )
         self.clock = InputClock(self.device)
-        self.optimizer = _optimizer(model, config)
+        self.optimizer = _optimizer(model, config, self.device)
         weights = torch.tensor(config.horizon_weights, device=self.device)
         self.weights = weights / weights.sum()
         self.parity = parity(data.feature_names).to(self.device) if config.mirror else None
+        self.flipped = [
+            mirrored_streams(self.streams, epoch)[self.own].to(self.device)[:, None, None] for epoch in (0, 1)
+        ]
+        self.state_names = list(model.initial_state(1).tensors())
+        self.learn = self._learning()
         self.per_epoch = math.ceil(self.rows / self.streams / config.length)
         self.epoch, self.block, self.update = 0, 0, 0
         self.carried: State | None = None
@@ -106,23 +119,65 @@ class Trainer:
                 self.block += 1
         return self.block >= self.per_epoch
 
+    def _learning(self) -> Replayed:
+        """`_learn`, from a graph where one process trains a network that can be recorded on a GPU."""
+        return Replayed(
+            self._learn, on=self.device.type == "cuda" and self.model.steady and self.ranks.size == 1
+        )
+
     def _update(self, batch: Batch) -> Tensor:
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate_at(self.update, self.per_epoch * self.config.epochs, self.config)
+        """One step on a block; its loss."""
+        self._set_rate()
         x, up = self._seen(batch.x, batch.up)
+        carried = self.model.initial_state(len(x)) if self.carried is None else self.carried
+        resets = () if batch.reset is None else (batch.reset,)
+        if not resets and self.device.type == "cuda":
+            # A recorded step cannot be told that no row starts afresh in any other way.
+            resets = (torch.zeros_like(batch.seconds, dtype=torch.bool),)
+        loss, *after = self.learn(x, batch.seconds, up, batch.mask, *carried.tensors().values(), *resets)
+        self.carried = self._state(after)
+        self.update += 1
+        return loss
+
+    def _state(self, values: Sequence[Tensor]) -> State:
+        return self.model.state_from(dict(zip(self.state_names, values, strict=True)))
+
+    def _set_rate(self) -> None:
+        rate = rate_at(self.update, self.per_epoch * self.config.epochs, self.config)
+        for group in self.optimizer.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+    def _learn(
+        self, x: Tensor, seconds: Tensor, up: Tensor, mask: Tensor, *rest: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Gradient and step on a block.
+
+        Args:
+            x: [B, T, F].
+            seconds: [B, T].
+            up: [B, T, H].
+            mask: [B, T, H].
+            rest: the state before the block, and where given the rows [B, T] that start afresh.
+
+        Returns:
+            loss and the state after the block.
+        """
+        count = len(self.state_names)
+        state, reset = self._state(rest[:count]), next(iter(rest[count:]), None)
         half = self.config.autocast and self.device.type == "cuda"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
-            logits, state = self.model(x, batch.seconds, self.carried, batch.reset)
-        loss = masked_bce(logits, up, batch.mask, self._weights(batch.mask))
+            logits, after = self.model(x, seconds, state, reset)
+        loss = masked_bce(logits, up, mask, self._weights(mask))
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         loss = loss.detach()
         self.ranks.add_up([loss, *(p.grad for p in self.model.parameters() if p.grad is not None)])
         nn.utils.clip_grad_norm_(self.model.parameters(), self.config.gradient_clip)
         self.optimizer.step()
-        self.carried = state.detach()
-        self.update += 1
-        return loss
+        return loss, *after.detach().tensors().values()
 
     def _weights(self, mask: Tensor) -> Tensor:
         """Weights [H] of the means over a process's own rows that make the sum over processes the mean over all."""
@@ -137,7 +192,7 @@ class Trainer:
         """Features and directions of a block, with this epoch's streams in the mirror."""
         if self.parity is None:
             return x, up
-        flipped = mirrored_streams(self.streams, self.epoch)[self.own].to(self.device)[:, None, None]
+        flipped = self.flipped[self.epoch % 2]
         return torch.where(flipped, x * self.parity, x), torch.where(flipped, 1 - up, up)
 
     def close_epoch(self, score: float, record: dict[str, float]) -> dict[str, float]:
@@ -155,7 +210,7 @@ class Trainer:
         if score > self.best_score:
             self.best_score, self.best_epoch = score, self.epoch
             self.best = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
-        rate = self.optimizer.param_groups[0]["lr"]
+        rate = rate_at(self.update - 1, self.per_epoch * self.config.epochs, self.config)
         entry = {"epoch": float(self.epoch), "loss": loss, "learning_rate": rate, **record}
         self.history.append(entry)
         self.input_waits.append(self.clock.share())
@@ -203,6 +258,7 @@ class Trainer:
             raise CheckpointError(
                 f"training state is of another run, {', '.join(differing)} differ: use its settings"
             )
+        self.learn = self._learning()
         load_weights(self.model, _part(tensors, "model."), "training state")
         self.best = {name: value.to(self.device) for name, value in _part(tensors, "best.").items()}
         self._restore_optimizer(_part(tensors, "optimizer."))

@@ -61,3 +61,21 @@ def test_arguments_of_another_shape_are_refused():
     assert graph(torch.full((3,), 4.0, device="cuda"))[0].tolist() == [8.0] * 3
     with pytest.raises(ValueError, match="argument 0"):
         graph(torch.ones(4, device="cuda"))
+
+
+def test_first_shapes_are_recorded_after_a_few_calls_and_others_are_launched():
+    from alpha_core.cuda.graphs import Replayed
+
+    launched = []
+
+    def double(x):
+        launched.append(len(x))
+        return (2 * x,)
+
+    replayed = Replayed(double, on=True)
+    for value in range(8):
+        for n in (3, 2):
+            x = torch.full((n,), float(value), device="cuda")
+            assert replayed(x)[0].tolist() == [2.0 * value] * n
+    assert launched.count(3) == Replayed.WARM + 1
+    assert launched.count(2) == 8

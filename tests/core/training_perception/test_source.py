@@ -171,6 +171,7 @@ def test_streaming_to_a_gpu_gives_the_bits_of_resident_rows(named, on_disk, tiny
         model = new_model(data, config, seed=0).to("cuda")
         run = Trainer(model, data, config, seed=0)
         run.run()
+        assert run.learn._captured is not None
         ends.append((run.loss.item(), {k: v.cpu() for k, v in model.state_dict().items()}))
     assert ends[0][0] == ends[1][0]
     for name, value in ends[0][1].items():
