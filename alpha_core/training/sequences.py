@@ -7,8 +7,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
-from typing import NamedTuple
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -70,6 +70,10 @@ class RowData(ABC):
     @abstractmethod
     def feature_parts(self, start: int, stop: int) -> Iterator[NDArray[np.float32]]:
         """The arrays [n, F] that rows [start, stop) consist of, in order, without copying."""
+
+    @abstractmethod
+    def take_features(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+        """Copy the features of rows [n], in any order, to `out` [n, F]."""
 
     def feature_chunks(self) -> Iterator[tuple[int, Tensor]]:
         """First row and features [n, F] of all rows, CHUNK at a time: the same cuts wherever the features lie."""
@@ -153,6 +157,10 @@ class SequenceData(RowData):
         """See RowData.feature_parts."""
         yield self.features[start:stop].numpy()
 
+    def take_features(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+        """See RowData.take_features."""
+        take_rows(self.features.numpy(), rows, out)
+
     def slice(self, start: int, stop: int) -> "SequenceData":
         """Rows [start, stop), sharing storage."""
         names = ("features", "seconds_since_previous", "labels", "valid", "segment")
@@ -194,6 +202,14 @@ class MappedData(RowData):
             yield part[start - first : stop - first]
             start = self.ends[index]
 
+    def take_features(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+        """See RowData.take_features."""
+        index = np.searchsorted(self.ends, rows, side="right")
+        cuts = [0, *(np.flatnonzero(np.diff(index)) + 1).tolist(), len(rows)]
+        for low, high in pairwise(cuts):
+            part = self.features[index[low]]
+            take_rows(part, rows[low:high] - (self.ends[index[low]] - len(part)), out[low:high])
+
     def slice(self, start: int, stop: int) -> "MappedData":
         """Rows [start, stop), sharing storage."""
         names = ("seconds_since_previous", "labels", "valid", "segment")
@@ -210,6 +226,12 @@ class MappedData(RowData):
             segment=self.segment,
             feature_names=self.feature_names,
         )
+
+
+def take_rows(source: NDArray[Any], rows: NDArray[np.int64], out: NDArray[Any]) -> None:
+    """Copy rows [n] of [N, ...], all of them within it, to [n, ...]."""
+    # Numpy checks indices against a copy of `out` in its other modes.
+    np.take(source, rows, axis=0, out=out, mode="clip")
 
 
 class Block(NamedTuple):

@@ -9,7 +9,6 @@ import queue
 import threading
 import time
 from collections.abc import Generator, Iterator
-from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -17,7 +16,7 @@ import torch
 from torch import Tensor
 
 from alpha_core.shapes import FEATURES, HORIZONS
-from alpha_core.training.sequences import Block, RowData
+from alpha_core.training.sequences import Block, RowData, take_rows
 
 ROW_BYTES = 4 * (FEATURES + 1 + 2 * len(HORIZONS))
 """What a resident row takes on the device."""
@@ -75,10 +74,16 @@ class Resident:
     def batches(self, walk: Iterator[Block]) -> Generator[Batch, None, None]:
         """See Source.batches."""
         for block in walk:
-            rows, used = block.rows.to(self.device), block.used.to(self.device)
-            reset = None if block.reset is None else block.reset.to(self.device)
+            rows, used = self._sent(block.rows), self._sent(block.used)
+            reset = None if block.reset is None else self._sent(block.reset)
             mask = self.mask[rows] * used[..., None]
             yield Batch(block, self.features[rows], self.seconds[rows], self.up[rows], mask, reset)
+
+    def _sent(self, value: Tensor) -> Tensor:
+        """A tensor on the device. From pinned memory, because a copy from other memory waits for all work before it."""
+        if self.device.type != "cuda":
+            return value.to(self.device)
+        return value.pin_memory().to(self.device, non_blocking=True)
 
 
 class _Slot:
@@ -166,22 +171,16 @@ class Streamed:
         return Batch(block, x, seconds, up, mask, None if block.reset is None else reset)
 
     def _gather(self, slot: _Slot, block: Block) -> None:
-        """Copy a block's rows, one run of consecutive rows at a time."""
+        """Copy a block's rows to where a device can fetch them."""
         rows = block.rows.flatten().numpy()
-        cuts = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
-        x = slot.x.numpy()
-        columns = tuple(buffer.numpy() for buffer in (slot.seconds, slot.up, slot.mask))
-        for low, high in pairwise(cuts):
-            first = int(rows[low])
-            last, at = first + high - low, low
-            for part in self.data.feature_parts(first, last):
-                x[at : at + len(part)] = part
-                at += len(part)
-            for buffer, column in zip(columns, self.columns, strict=True):
-                buffer[low:high] = column[first:last]
-        columns[2][: len(rows)] &= block.used.flatten().numpy()[:, None]
+        n = len(rows)
+        self.data.take_features(rows, slot.x.numpy()[:n])
+        columns = [buffer.numpy()[:n] for buffer in (slot.seconds, slot.up, slot.mask)]
+        for buffer, column in zip(columns, self.columns, strict=True):
+            take_rows(column, rows, buffer)
+        columns[2] &= block.used.flatten().numpy()[:, None]
         if block.reset is not None:
-            slot.reset.numpy()[: len(rows)] = block.reset.flatten().numpy()
+            slot.reset.numpy()[:n] = block.reset.flatten().numpy()
 
     def _arrived(self, slot: _Slot, batch: Batch) -> Batch:
         """Let the device wait for the copy, and give flags as numbers."""
