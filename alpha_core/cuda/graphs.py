@@ -22,7 +22,8 @@ class Captured:
     def __init__(self, function: Callable[..., tuple[Tensor, ...]], examples: Sequence[Tensor]) -> None:
         self._inputs = [value.clone() for value in examples]
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        # Other threads go on meanwhile: one of them may be sending the next block to the device.
+        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
             self._outputs = function(*self._inputs)
 
     def __call__(self, *values: Tensor) -> tuple[Tensor, ...]:

@@ -79,3 +79,36 @@ def test_first_shapes_are_recorded_after_a_few_calls_and_others_are_launched():
             assert replayed(x)[0].tolist() == [2.0 * value] * n
     assert launched.count(3) == Replayed.WARM + 1
     assert launched.count(2) == 8
+
+
+def test_recording_bears_other_threads_that_copy_and_allocate():
+    import threading
+
+    from alpha_core.cuda.graphs import Captured, run_beside
+
+    done = threading.Event()
+
+    def busy():
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            size = 1
+            while not done.is_set():
+                size = size % 64 + 1
+                torch.ones(size << 16).pin_memory().to("cuda", non_blocking=True)
+                torch.cuda.synchronize() if size == 1 else stream.synchronize()
+
+    def slow(x):
+        for _ in range(2000):
+            x = x + 1
+        return (x,)
+
+    x = torch.zeros(3, device="cuda")
+    run_beside(slow, [x])
+    thread = threading.Thread(target=busy)
+    thread.start()
+    try:
+        for _ in range(5):
+            assert Captured(slow, [x])(x)[0].tolist() == [2000.0] * 3
+    finally:
+        done.set()
+        thread.join()
