@@ -1,6 +1,6 @@
 """From rows to the blocks that a device trains on: all of them there from the beginning, or streamed from the host.
 
-Streaming is double buffering. A thread copies the rows of the next block into one of two host buffers (pinned when the
+Streaming is buffered. A thread copies the rows of the next blocks into host buffers in turn (pinned when the
 device is a GPU, whose copy engine then works beside the kernels on a stream of its own) while the trainer is busy with
 the block before. It only ever copies, in the order of the blocks, so the numbers are those of the resident source.
 """
@@ -9,10 +9,12 @@ import queue
 import threading
 import time
 from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from alpha_core.shapes import FEATURES, HORIZONS
@@ -21,6 +23,15 @@ from alpha_core.training.sequences import Block, RowData, take_rows
 ROW_BYTES = 4 * (FEATURES + 1 + 2 * len(HORIZONS))
 """What a resident row takes on the device."""
 
+
+SLOTS = 3
+"""Host buffers: one that is filled, one that is read, and one ahead, for not every block takes the same time."""
+
+PIECE = 1 << 14
+"""Rows that one thread gathers at a time: enough for the copying to outweigh the handing over."""
+
+MOST_THREADS = 8
+"""Threads that gather the rows of one block."""
 
 Mark = float | torch.cuda.Event
 """A moment: seconds of the host's clock, or an event on a GPU's stream."""
@@ -118,7 +129,7 @@ class Streamed:
         self.data, self.device = data, device
         self.columns = (data.seconds_since_previous.numpy(), (data.labels > 0).numpy(), data.mask.numpy())
         on_gpu = device.type == "cuda"
-        self.slots = [_Slot(rows, pinned=on_gpu) for _ in range(2)]
+        self.slots = [_Slot(rows, pinned=on_gpu) for _ in range(SLOTS)]
         self.stream = torch.cuda.Stream(device) if on_gpu else None
 
     def batches(self, walk: Iterator[Block]) -> Generator[Batch, None, None]:
@@ -148,20 +159,21 @@ class Streamed:
     ) -> None:
         """The thread: block after block into the slots that are free; None ends it early."""
         try:
-            for block in walk:
-                slot = free.get()
-                if slot is None:
-                    return
-                ready.put((slot, self._sent(slot, block)))
+            with ThreadPoolExecutor(MOST_THREADS) as pool:
+                for block in walk:
+                    slot = free.get()
+                    if slot is None:
+                        return
+                    ready.put((slot, self._sent(slot, block, pool)))
             ready.put(None)
         except BaseException as error:
             ready.put(error)
 
-    def _sent(self, slot: _Slot, block: Block) -> Batch:
+    def _sent(self, slot: _Slot, block: Block, pool: ThreadPoolExecutor) -> Batch:
         """Gather a block into a slot and start its copy to the device."""
         if slot.copied is not None:
             slot.copied.synchronize()
-        self._gather(slot, block)
+        self._gather(slot, block, pool)
         tensors = slot.tensors(block)
         if self.stream is not None and slot.copied is not None:
             with torch.cuda.stream(self.stream):
@@ -170,17 +182,27 @@ class Streamed:
         x, seconds, up, mask, reset = tensors
         return Batch(block, x, seconds, up, mask, None if block.reset is None else reset)
 
-    def _gather(self, slot: _Slot, block: Block) -> None:
-        """Copy a block's rows to where a device can fetch them."""
-        rows = block.rows.flatten().numpy()
-        n = len(rows)
-        self.data.take_features(rows, slot.x.numpy()[:n])
-        columns = [buffer.numpy()[:n] for buffer in (slot.seconds, slot.up, slot.mask)]
+    def _gather(self, slot: _Slot, block: Block, pool: ThreadPoolExecutor) -> None:
+        """Copy a block's rows to where a device can fetch them, large blocks in several threads."""
+        rows, used = block.rows.flatten().numpy(), block.used.flatten().numpy()
+        spans = [slice(low, low + PIECE) for low in range(0, len(rows), PIECE)]
+        # A thread of its own for the last piece too would cost a small block more than it saves.
+        copies = [pool.submit(self._gather_piece, slot, rows[s], used[s], s) for s in spans[:-1]]
+        last = spans[-1]
+        self._gather_piece(slot, rows[last], used[last], last)
+        for copy in copies:
+            copy.result()
+        if block.reset is not None:
+            slot.reset.numpy()[: len(rows)] = block.reset.flatten().numpy()
+
+    def _gather_piece(
+        self, slot: _Slot, rows: NDArray[np.int64], used: NDArray[np.bool_], span: slice
+    ) -> None:
+        x, *columns = (v.numpy()[span][: len(rows)] for v in (slot.x, slot.seconds, slot.up, slot.mask))
+        self.data.take_features(rows, x)
         for buffer, column in zip(columns, self.columns, strict=True):
             take_rows(column, rows, buffer)
-        columns[2] &= block.used.flatten().numpy()[:, None]
-        if block.reset is not None:
-            slot.reset.numpy()[:n] = block.reset.flatten().numpy()
+        columns[2] &= used[:, None]
 
     def _arrived(self, slot: _Slot, batch: Batch) -> Batch:
         """Let the device wait for the copy, and give flags as numbers."""
