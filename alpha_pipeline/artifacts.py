@@ -2,6 +2,7 @@
 
     <store>/<stage>/<partition>/<attempt>/...   everything one successful attempt wrote, immutable
     <store>/<stage>/<partition>/current.json    points at the attempt in force and says where it came from
+    <store>/<stage>/<partition>/verified.json   how its files looked when they were last known whole, see `wholeness`
     <store>/<stage>/<partition>/work-<stamp>/   what a long attempt left for the next one of the same stamp to go on
 
 Replacing `current.json` is the only moment of publication. A process killed before it leaves the old artifact in
@@ -29,6 +30,7 @@ from filelock import FileLock, Timeout
 
 from alpha_core.durable import sync, write_atomic
 from alpha_core.errors import AlphaError, DataError
+from alpha_pipeline import wholeness
 from alpha_pipeline.provenance import Stamp, digest_tree
 
 WHOLE = "all"
@@ -101,7 +103,7 @@ class ArtifactStore:
             digest=raw["digest"],
             status=raw["status"],
             info=raw["info"],
-            damage=raw.get("damage"),
+            damage=raw.get("damage") or wholeness.damage(path, raw["digest"]),
         )
 
     def status(self, stage: str, partition: str = WHOLE) -> str:
@@ -115,11 +117,17 @@ class ArtifactStore:
         return found.status if found.damage is None else DAMAGED
 
     def get(self, stage: str, partition: str = WHOLE) -> Artifact:
-        """The artifact in force. Raises DataError naming the stage to materialize when there is none."""
+        """The artifact in force, to be read.
+
+        Raises:
+            DataError: there is none, or its files are not those that were published.
+        """
         found = self.find(stage, partition)
         if found is None:
             where = "" if partition == WHOLE else f" of {partition}"
             raise DataError(f"{stage}{where} was never published: materialize it first (`alpha run`)")
+        if found.damage is not None:
+            raise DataError(f"{found.damage}: build {stage} again (`alpha build`)")
         return found
 
     def partitions(self, stage: str) -> list[str]:
@@ -164,6 +172,7 @@ class ArtifactStore:
             "info": info or {},
         }
         write_atomic(parent / _POINTER, json.dumps(pointer, indent=1).encode())
+        wholeness.remember(folder)
         _forget_old(parent, pointer, superseded=before.get("previous"))
         return self.get(parent.parent.name, parent.name)
 

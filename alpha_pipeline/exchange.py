@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from alpha_core.errors import AlphaError, ConfigError
-from alpha_pipeline.artifacts import ArtifactStore, refusals_told
+from alpha_pipeline.artifacts import DAMAGED, ArtifactStore, refusals_told
 from alpha_pipeline.bucket import Bucket, UnreachedError
 from alpha_pipeline.config import load
 from alpha_pipeline.fxcache.shared import REFUSED, Exchanged, SharedDays
@@ -30,12 +30,16 @@ def push_days(
         AlphaError: a day is not in the cache, or the folder cannot be used.
     """
     store = ArtifactStore(workspace.store(load(instrument, workspace).name))
-    good = [day for day in store.partitions(CACHE.name) if store.status(CACHE.name, day) == "ok"]
-    usable = {day: store.get(CACHE.name, day).path / FILE for day in good}
+    there = [day for day in store.partitions(CACHE.name) if store.status(CACHE.name, day) in ("ok", DAMAGED)]
     shared = SharedDays(Bucket(url), instrument)
-    for day in _chosen(days, list(usable), f"the cache of {instrument}"):
-        file = usable[day]
-        yield _or_refused(day, file, lambda file=file: shared.push(file, replace=replace))
+    for day in _chosen(days, there, f"the cache of {instrument}"):
+        yield _or_refused(
+            day, store.root / CACHE.name / day, lambda day=day: _pushed(store, shared, day, replace)
+        )
+
+
+def _pushed(store: ArtifactStore, shared: SharedDays, day: str, replace: bool) -> Exchanged:
+    return shared.push(store.get(CACHE.name, day).path / FILE, replace=replace)
 
 
 def pull_days(

@@ -126,5 +126,4 @@ def _reasons(stage: Stage, scope: Scope, partition: str) -> list[str]:
         return differences(None, required)
     if stored.status == "rejected" and not stage.per_day:
         return ["its own checks rejected it"]
-    damage = stored.damage or stage.damage(stored.path)
-    return [*([damage] if damage else []), *differences(stored.stamp, required)]
+    return [*([stored.damage] if stored.damage else []), *differences(stored.stamp, required)]

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alpha_core.durable import write_atomic
-from alpha_core.errors import ConfigError, DataError
-from alpha_pipeline.artifacts import WHOLE, Artifact
+from alpha_core.errors import ConfigError
+from alpha_pipeline.artifacts import WHOLE
 from alpha_pipeline.bucket import is_url
 from alpha_pipeline.config import PipelineConfig, load
 from alpha_pipeline.evaluation.verdict import read_verdict
 from alpha_pipeline.launched import Launched
 from alpha_pipeline.paths import Workspace, writable_folder
 from alpha_pipeline.plan import Stale, failure, stale_day, stale_whole, standing
-from alpha_pipeline.provenance import canonical_json, digest_file, digest_json, digest_tree
+from alpha_pipeline.provenance import canonical_json, digest_file, digest_json
 from alpha_pipeline.stages import STAGES
 from alpha_pipeline.stages.base import Scope, Stage, open_scope
 from alpha_pipeline.stages.oos_gate import VERDICT_FILE
@@ -116,18 +116,9 @@ def run_market(
     return RunOutcome(
         instrument=instrument,
         launched=done,
-        verdict=read_verdict(_intact(scope.store.get("oos_gate")).path / VERDICT_FILE),
+        verdict=read_verdict(scope.store.get("oos_gate").path / VERDICT_FILE),
         report=scope.store.get("report").path / REPORT_FILE if stages[-1].name == "report" else None,
     )
-
-
-def _intact(artifact: Artifact) -> Artifact:
-    """The artifact, if its files are those that were published."""
-    if digest_tree(artifact.path) != artifact.digest:
-        raise DataError(
-            f"{artifact.path} was changed after it was published: delete {artifact.path.parent} and run again"
-        )
-    return artifact
 
 
 def scope_of(

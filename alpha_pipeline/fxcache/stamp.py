@@ -41,10 +41,15 @@ def code_digest(sources: Mapping[str, str]) -> str:
     """Digest of Python sources by name, blind to comments, docstrings and formatting."""
     state = hashlib.blake2b(digest_size=16)
     for name in sorted(sources):
-        state.update(f"file {name}\n".encode())
-        for token in _walk(ast.parse(sources[name])):
-            state.update(f"{token}\n".encode())
+        state.update(f"file {name} {_source_digest(sources[name])}\n".encode())
     return state.hexdigest()
+
+
+@cache
+def _source_digest(source: str) -> str:
+    """Digest of one file; a module that many stages import is walked once."""
+    tokens = "\n".join(_walk(ast.parse(source)))
+    return hashlib.blake2b(tokens.encode(), digest_size=16).hexdigest()
 
 
 def _walk(node: Any) -> Iterator[str]:

@@ -21,6 +21,9 @@ SHORTEST_SILENCE_S = 1.0
 NANOS = 1e9
 HOUR_AXIS = "hour of the UTC date"
 
+NOT_JUDGED, DAMAGED = UNJUDGED = ("not judged", "damaged")
+"""Standings of a day of which there are no figures: its quality stage never ran, or its files are spoiled."""
+
 
 def day_tables(report: IngestReport, tally: SnapshotTally) -> dict[str, pl.DataFrame]:
     """Where every record of a day went, its source files, and its books by hour and state."""
@@ -129,7 +132,7 @@ class JudgedDay:
 
     Attributes:
         day: partition key.
-        status: "ok", "empty", "rejected", or "not judged".
+        status: "ok", "empty", "rejected", or one of UNJUDGED.
         checks: the stored checks: name, passed, figure, threshold, description, blocking.
         metrics: the stage's figures, `rows`, `records_read`, `records_kept` and `trades` among them.
         cached_rows: decision points in its cache, None where it has none.
@@ -160,7 +163,7 @@ class JudgedDay:
     @property
     def look(self) -> Look:
         """How bad the day is."""
-        if self.status in ("rejected", "not judged"):
+        if self.status in ("rejected", *UNJUDGED):
             return "fail"
         return "warn" if self.warnings else "none" if self.status == "empty" else "pass"
 
@@ -172,8 +175,8 @@ class JudgedDay:
 
 def day_line(day: JudgedDay) -> str:
     """A day in one line."""
-    if day.status == "not judged":
-        return f"{day.day} not judged, {day.failure or 'see `alpha status`'}"
+    if day.status in UNJUDGED:
+        return f"{day.day} {day.status}, {day.failure or 'see `alpha status`'}"
     told = [*(f"rejected: {line}" for line in day.rejections), *(f"warning: {line}" for line in day.warnings)]
     failed = [] if day.failure is None else [day.failure]
     return "; ".join([f"{day.day} {day.status}, {int(day.metrics['rows'])} snapshots", *told, *failed])
@@ -219,7 +222,7 @@ def rejected_table(days: Sequence[JudgedDay]) -> pl.DataFrame:
 def totals_table(days: Sequence[JudgedDay]) -> pl.DataFrame:
     """Days by status, and what all days hold together."""
     counts = {
-        name: sum(day.status == name for day in days) for name in ("ok", "empty", "rejected", "not judged")
+        name: sum(day.status == name for day in days) for name in ("ok", "empty", "rejected", *UNJUDGED)
     }
     sums = {
         name: int(sum(day.metrics.get(key, 0) for day in days))

@@ -206,8 +206,6 @@ class Stage:
         settings: the part of the configuration it reads.
         run: the one function.
         checks: names of the checks that `run` returns, with True for those that stop what lies downstream.
-        damage: looks at a published folder and says in a sentence what is broken there, None when nothing is; has
-            to be quick, since every question about staleness asks it.
     """
 
     name: str
@@ -220,7 +218,6 @@ class Stage:
     settings: Callable[[PipelineConfig], Any]
     run: Callable[[StageContext], StageResult]
     checks: Mapping[str, bool] = field(default_factory=dict)
-    damage: Callable[[Path], str | None] = field(default=lambda _: None)
 
 
 def required_stamp(stage: Stage, scope: Scope, partition: str) -> Stamp:

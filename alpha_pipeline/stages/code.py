@@ -33,6 +33,7 @@ _FRAME = (
     "alpha_pipeline.stages.checks",
     "alpha_pipeline.stages.code",
     "alpha_pipeline.threads",
+    "alpha_pipeline.wholeness",
     "alpha_pipeline.workers",
 )
 

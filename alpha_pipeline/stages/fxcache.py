@@ -1,11 +1,10 @@
 """Snapshots and trades of one day to its feature cache."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import polars as pl
 
-from alpha_core.errors import AlphaError, DataError
+from alpha_core.errors import DataError
 from alpha_core.shapes import HORIZONS
 from alpha_pipeline.config import PipelineConfig
 from alpha_pipeline.features.columns import LABELS
@@ -80,15 +79,6 @@ def version(config: PipelineConfig) -> str:
     return f"{FXCACHE_VERSION}-{builder_digest(config.features)[:12]}"
 
 
-def damage(folder: Path) -> str | None:
-    """What a quick look finds wrong with a published day: header, columns, sizes; checksums take a full one."""
-    try:
-        open_day(folder / FILE, verify="fast")
-    except AlphaError as error:
-        return str(error)
-    return None
-
-
 STAGE = Stage(
     name="fxcache",
     description="The versioned feature cache: 40 causal features, labels at five horizons, book and tape to replay.",
@@ -104,5 +94,4 @@ STAGE = Stage(
     settings=lambda config: config.features,
     run=run,
     checks={"fxcache_schema": True},
-    damage=damage,
 )

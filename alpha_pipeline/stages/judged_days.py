@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from alpha_core.errors import AlphaError
 from alpha_pipeline.artifacts import DAMAGED
 from alpha_pipeline.provenance import git_revision
-from alpha_pipeline.report.market_data import JudgedDay, days_table, rejected_table, rules_table, totals_table
+from alpha_pipeline.report.market_data import (
+    NOT_JUDGED,
+    JudgedDay,
+    days_table,
+    rejected_table,
+    rules_table,
+    totals_table,
+)
 from alpha_pipeline.stages.base import Days, Scope
 
 if TYPE_CHECKING:
@@ -38,9 +46,21 @@ def all_days(scope: Scope, failed: Mapping[str, str]) -> list[JudgedDay]:
     """
     known = {day.day: day for day in judged_days(scope)}
     return [
-        replace(known.get(day, JudgedDay(day=day, status="not judged")), failure=failed.get(day))
+        replace(known[day], failure=failed.get(day))
+        if day in known
+        else _unjudged(scope, day, failed.get(day))
         for day in sorted(scope.raw_files)
     ]
+
+
+def _unjudged(scope: Scope, day: str, failure: str | None) -> JudgedDay:
+    if scope.store.status("data_quality", day) != DAMAGED:
+        return JudgedDay(day=day, status=NOT_JUDGED, failure=failure)
+    try:
+        scope.store.get("data_quality", day)
+    except AlphaError as error:
+        failure = failure or str(error)
+    return JudgedDay(day=day, status=DAMAGED, failure=failure)
 
 
 def _judged(scope: Scope, day: str) -> JudgedDay:

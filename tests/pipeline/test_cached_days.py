@@ -9,6 +9,7 @@ import tiny_market
 from tiny_market import NAME, day
 
 from alpha_core.errors import ConfigError
+from alpha_pipeline import wholeness
 from alpha_pipeline.cached_days import collect_garbage, describe_cached, list_cached, verify_cached
 from alpha_pipeline.fxcache import format as layout
 from alpha_pipeline.fxcache import open_day
@@ -56,8 +57,11 @@ def test_day_whose_raw_file_is_gone_is_listed_and_says_so(market):
 
 def test_flipped_byte_is_found_by_a_full_look_and_healed_by_a_rebuild(market):
     scope = tiny_market.scope(market)
-    whole = cache_file(scope, SECOND).read_bytes()
-    flip(cache_file(scope, SECOND), len(whole) // 2)
+    path = cache_file(scope, SECOND)
+    whole = path.read_bytes()
+    flip(path, len(whole) // 2)
+    # A disk that rots leaves no trace in the file's times.
+    wholeness.remember(path.parent)
     assert [v.problem for v in verify_cached(scope)] == [None] * 3, "a quick look reads no data"
     assert stale_caches(scope) == []
     found = {v.day: v.problem for v in verify_cached(scope, full=True)}
