@@ -52,6 +52,8 @@ class PipelineConfig(BaseModel):
         seed: root of every random stream.
         device: `cpu`, or `cuda` where a GPU is.
         threads: CPU threads of one fit; another number may round differently, so it is part of a result's identity.
+        processes: processes that train one perception together, each on a GPU of its own where `device` is `cuda`;
+            part of a result's identity for the same reason.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -73,6 +75,7 @@ class PipelineConfig(BaseModel):
     seed: int = Field(default=7, ge=0)
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
     threads: int = Field(default=1, ge=1, le=256)
+    processes: int = Field(default=1, ge=1, le=256)
 
     @field_validator("*", mode="wrap")
     @classmethod
@@ -88,9 +91,9 @@ class PipelineConfig(BaseModel):
         return self.instrument.name
 
     @property
-    def numerics(self) -> tuple[int, str, int]:
-        """Seed, device and threads: with equal settings, what two fits may still differ by."""
-        return self.seed, self.device, self.threads
+    def numerics(self) -> tuple[int, str, int, int]:
+        """Seed, device, threads and processes: with equal settings, what two fits may still differ by."""
+        return self.seed, self.device, self.threads, self.processes
 
 
 def available(workspace: Workspace) -> list[str]:

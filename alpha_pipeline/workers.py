@@ -86,9 +86,27 @@ def worker_pool(count: int) -> Iterator[WorkerPool]:
 
 def _end_with(parent: int) -> None:
     """End this worker when the process that started it is gone, however it ended."""
+    _end_when(lambda: os.getppid() != parent)
 
+
+def end_when_gone(process: int) -> None:
+    """End this process when another one, which need not have started it itself, is gone."""
+    _end_when(lambda: not _lives(process))
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _end_when(over: Callable[[], bool]) -> None:
     def watch() -> None:
-        while os.getppid() == parent:
+        while not over():
             time.sleep(1.0)
         os._exit(1)
 

@@ -30,6 +30,7 @@ from alpha_pipeline.evaluation.splits import RowRange
 from alpha_pipeline.evaluation.statistics import sessions_per_year
 from alpha_pipeline.fills.regression import FillFit, fit_fill_model
 from alpha_pipeline.research.rows import Rows
+from alpha_pipeline.research.together import fit_together
 from alpha_pipeline.results import Check
 
 Progress = Callable[[dict[str, float]], None]
@@ -97,6 +98,8 @@ def fit_alpha(
     resume: Resume | None = None,
 ) -> PerceptionFit:
     """The perception of the training rows, stopped and calibrated on the validation rows."""
+    if config.processes > 1:
+        return fit_together(rows, train, validation, config, on_epoch, resume)
     return fit_perception(
         rows.mapped.slice(train.start, train.stop),
         rows.part(validation),
