@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-import alpha_core.errors as errors
+from alpha_core import errors
 from alpha_core.errors import AlphaError, ConfigError
 from alpha_core.training.config import PerceptionConfig
 from alpha_core.training.perception import (
