@@ -37,18 +37,17 @@ def drive(what: str, folder: Path, kills: int) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize(
-    "kills", [10, pytest.param(120, marks=[pytest.mark.faults, pytest.mark.timeout(900)])]
-)
+@pytest.mark.faults
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("what", ["stage", "cache"])
-def test_atomic_write_a_killed_publication_is_old_or_new(tmp_path, what, kills):
+def test_atomic_write_a_killed_publication_is_old_or_new(tmp_path, what):
+    kills = 120
     told = drive(what, tmp_path, kills)
     print(told)
     assert sum(told["seen"].values()) == kills
     assert told["seen"].get("killed, old", 0) > 0, "no kill struck before the publication"
-    if kills > 100:  # some kills must have struck behind it too
-        new = told["seen"].get("killed, new", 0) + told["seen"].get("finished, new", 0)
-        assert new > 0, "no child came as far as the publication"
+    new = told["seen"].get("killed, new", 0) + told["seen"].get("finished, new", 0)
+    assert new > 0, "no child came as far as the publication"
     assert told["leftovers"] == 0
 
 

@@ -92,6 +92,7 @@ def test_one_changed_day_is_built_and_no_other_is_touched(built, tmp_path):
     assert {key for key in before if before[key] != after[key]} == {(s, day(3)) for s in DAY_STAGES}
 
 
+@pytest.mark.slow
 def test_failing_days_are_told_and_the_others_go_on(built, tmp_path):
     workspace = tiny_market.copy_of(built[0], tmp_path / "copy")
     for index in (1, 5):
@@ -107,6 +108,7 @@ def test_failing_days_are_told_and_the_others_go_on(built, tmp_path):
     assert {partition for _, partition in outcome["built"]} == {day(6)}
 
 
+@pytest.mark.slow
 def test_two_builds_at_once_share_the_days_between_them(tmp_path):
     workspace = tiny_market.make_workspace(tmp_path, days=3)
     script = workspace.root / "alpha_command.py"
