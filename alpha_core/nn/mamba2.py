@@ -1,15 +1,16 @@
-"""Mamba2 block: a selective state-space layer with three evaluation modes that agree."""
+"""Mamba2 block: a selective state-space layer with three evaluation modes that agree, and a fourth for windows."""
 
 import math
 from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.nn.functional import softplus
+from torch.nn import functional
 
 from alpha_core.cuda.conv import conv_silu
 from alpha_core.cuda.norm import gated_norm
 from alpha_core.cuda.ssd import ssd_scan
+from alpha_core.cuda.window import window_last
 from alpha_core.nn.initial import full_precision, linear, uniform, without_autocast
 
 TAPS = 4
@@ -123,15 +124,42 @@ class Mamba2(nn.Module):
             gated = gated_norm(y.flatten(2), z, self.norm_weight, eps=NORM_EPS)
         return x + self.out_proj(gated), MambaState(taps, ssm)
 
+    def last(self, x: Tensor, seconds: Tensor, present: Tensor | None = None) -> Tensor:
+        """The last row of `forward` over windows that start afresh, without walking through them.
+
+        Args:
+            x: [n, K, D].
+            seconds: [n, K] since the previous row; read by the continuous-time option only.
+            present: [n, K] bool, False on rows before a window's first one, which may be anything finite; None where
+                all rows are there. The last row always is.
+
+        Returns:
+            y [n, D].
+        """
+        z_weight, rest = self.in_proj.weight.split((self.inner, self.channels + self.heads))
+        z = functional.linear(x[:, -1], z_weight)
+        xbc, step = functional.linear(x, rest).split((self.channels, self.heads), dim=-1)
+        with without_autocast(x.device.type):
+            weight, bias, step = full_precision(self.conv_weight, self.conv_bias, step)
+            delta = self.step_size(step, seconds)
+            if present is not None:
+                xbc, delta = xbc.masked_fill(~present[..., None], 0.0), delta * present[..., None]
+            xbc, _ = conv_silu(xbc, weight, bias, self.initial_state(len(x)).taps, None)
+            inner, b, c = xbc.split((self.inner, self.states, self.states), dim=-1)
+            inner = inner.unflatten(-1, (self.heads, -1))
+            y = window_last(inner, b, c[:, -1], delta, a_log=self.a_log, d=self.d)
+            gated = gated_norm(y.flatten(1), z, self.norm_weight, eps=NORM_EPS)
+        return x[:, -1] + self.out_proj(gated)
+
     def step_size(self, step: Tensor, seconds: Tensor) -> Tensor:
         """delta = softplus(step + bias), plus rate x log1p(seconds) in continuous time; [B, T, H], >= 0.
 
         The rate passes through softplus, so that more time always means more decay.
         """
-        delta = softplus(step + self.dt_bias)
+        delta = functional.softplus(step + self.dt_bias)
         if self.clock is None:
             return delta
-        return delta + softplus(self.clock) * torch.log1p(seconds)[..., None]
+        return delta + functional.softplus(self.clock) * torch.log1p(seconds)[..., None]
 
     def step(self, x: Tensor, seconds: Tensor, state: MambaState) -> tuple[Tensor, MambaState]:
         """One row: x [B, D], seconds [B] and the state before to y [B, D] and the state after."""

@@ -126,6 +126,32 @@ def test_fault_ssm_parity_half_precision_with_one_huge_step():
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("K", [1, 2, 7, 16, 64])
+def test_last_row_of_a_window_equals_that_of_the_whole_form_and_so_do_its_gradients(K):
+    block = mamba()
+    for parameter in block.parameters():
+        parameter.data.add_(0.2 * torch.randn(parameter.shape, generator=generator(5)))
+    x, seconds = sequence(5, K)
+    weight = torch.randn(5, 12, generator=generator(4))
+    ends = []
+    for form in (lambda x: block.last(x, seconds), lambda x: block(x, seconds)[0][:, -1]):
+        leaf = x.clone().requires_grad_()
+        y = form(leaf)
+        ends.append((y, *torch.autograd.grad((y * weight).sum(), [leaf, *block.parameters()])))
+    for own, other in zip(*ends, strict=True):
+        torch.testing.assert_close(own, other, atol=1e-5, rtol=1e-5)
+
+
+def test_rows_before_a_window_begins_do_not_count_whatever_they_are():
+    block, (x, seconds) = mamba(), sequence(4, 9)
+    present = torch.arange(9) >= torch.tensor([0, 3, 7, 8])[:, None]
+    x.masked_fill_(~present[..., None], 1e6)
+    windows = block.last(x, seconds, present)
+    for row, start in enumerate((0, 3, 7, 8)):
+        alone = block.last(x[row : row + 1, start:], seconds[row : row + 1, start:])
+        torch.testing.assert_close(windows[row : row + 1], alone, atol=1e-6, rtol=1e-6)
+
+
 def test_convolution_equals_torch_convolution():
     g = generator()
     x, weight, bias = (
