@@ -125,7 +125,6 @@ def test_fault_ssm_parity_half_precision_with_one_huge_step():
     torch.testing.assert_close(half.float(), exact, atol=0.1, rtol=0.1)
 
 
-@torch.no_grad()
 @pytest.mark.parametrize("K", [1, 2, 7, 16, 64])
 def test_last_row_of_a_window_equals_that_of_the_whole_form_and_so_do_its_gradients(K):
     block = mamba()
@@ -142,6 +141,7 @@ def test_last_row_of_a_window_equals_that_of_the_whole_form_and_so_do_its_gradie
         torch.testing.assert_close(own, other, atol=1e-5, rtol=1e-5)
 
 
+@torch.no_grad()
 def test_rows_before_a_window_begins_do_not_count_whatever_they_are():
     block, (x, seconds) = mamba(), sequence(4, 9)
     present = torch.arange(9) >= torch.tensor([0, 3, 7, 8])[:, None]
@@ -152,6 +152,7 @@ def test_rows_before_a_window_begins_do_not_count_whatever_they_are():
         torch.testing.assert_close(windows[row : row + 1], alone, atol=1e-6, rtol=1e-6)
 
 
+@torch.no_grad()
 def test_convolution_equals_torch_convolution():
     g = generator()
     x, weight, bias = (
