@@ -25,7 +25,7 @@ import alpha_core.nn.mamba2 as mamba_module
 from alpha_core.cuda.bce import masked_bce
 from alpha_core.cuda.cfc.reference import cfc_loop
 from alpha_core.cuda.graphs import Captured, run_beside
-from alpha_core.cuda.ssd.chunked import ssd_chunked
+from alpha_core.cuda.ssd import chunked
 from alpha_core.nn.mamba2 import MambaState
 from alpha_core.nn.perception import Architecture, Perception, PerceptionState
 from alpha_core.shapes import FEATURES, HORIZONS
@@ -88,6 +88,16 @@ class Step:
         torch.cuda.synchronize()
         captured = Captured(self, self.data)
         return medians(lambda: captured(*self.data), repeats)
+
+
+def ssd_chunked(
+    x: Tensor, b: Tensor, c: Tensor, delta: Tensor, *, chunk: int, reset: Tensor | None, **rest: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The scan in chunks in torch calls, differentiated by autograd."""
+    y, last, _ = chunked.forward(
+        x, b, c, delta, rest["a_log"], rest["d"], rest["state"], reset, chunk, keep=False
+    )
+    return y, last
 
 
 def plain() -> None:
