@@ -1,6 +1,8 @@
 """Capture of work on the device and its replay; the only place that captures."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -78,6 +80,86 @@ class Replayed:
         if self._captured is None:
             self._captured = Captured(self._function, values)
         return self._captured(*values)
+
+
+T = TypeVar("T")
+
+
+class Repeated(Generic[T]):
+    """A step that turns a state into the next one, taken many times over; on a CUDA device from a recorded graph.
+
+    A state is a tensor, or dataclasses, tuples and lists of them, beside values that no step changes. Recording runs
+    nothing and pays from some dozens of steps on.
+
+    Args:
+        step: gives a state of the same shapes, and where recorded launches the same kernels each time; may change the
+            one it was given.
+        state: where to begin; on a CUDA device its tensors are copied.
+        block: most steps that one graph takes.
+    """
+
+    def __init__(self, step: Callable[[T], T], state: T, *, block: int = 20) -> None:
+        self._step, self.state, self._block = step, state, block
+
+    def take(self, steps: int) -> T:
+        """The state after so many steps."""
+        if steps <= 0:
+            return self.state
+        if tensors_of(self.state)[0].device.type != "cuda":
+            for _ in range(steps):
+                self.state = self._step(self.state)
+            return self.state
+        block = max(n for n in range(1, self._block + 1) if steps % n == 0)
+        own = [value.clone() for value in tensors_of(self.state)]
+        trial = [value.clone() for value in own]
+        run_beside(lambda *values: self._after(values, 1), trial)  # compiles, and allocates what stays
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            for old, new in zip(own, self._after(own, block), strict=True):
+                old.copy_(new)
+        for _ in range(steps // block):
+            graph.replay()
+        self.state = with_tensors(self.state, own)
+        return self.state
+
+    def _after(self, values: Sequence[Tensor], steps: int) -> tuple[Tensor, ...]:
+        state = with_tensors(self.state, values)
+        for _ in range(steps):
+            state = self._step(state)
+        return tuple(tensors_of(state))
+
+
+def tensors_of(tree: object) -> list[Tensor]:
+    """All tensors in a state, in the order of its fields."""
+    if isinstance(tree, Tensor):
+        return [tree]
+    return [tensor for _, part in _parts(tree) for tensor in tensors_of(part)]
+
+
+def with_tensors(tree: T, tensors: Sequence[Tensor]) -> T:
+    """The same state with other tensors, in the order of `tensors_of`."""
+    left = iter(tensors)
+    result = _rebuilt(tree, left)
+    assert next(left, None) is None, "a state has more tensors than it had"
+    return result
+
+
+def _rebuilt(tree: T, left: Iterator[Tensor]) -> T:
+    if isinstance(tree, Tensor):
+        return next(left)  # type: ignore[return-value]
+    parts = _parts(tree)
+    if not parts:
+        return tree
+    changed = {name: _rebuilt(part, left) for name, part in parts}
+    if is_dataclass(tree) and not isinstance(tree, type):
+        return replace(tree, **changed)
+    return type(tree)(changed.values())  # type: ignore[call-arg]
+
+
+def _parts(tree: object) -> list[tuple[str, object]]:
+    if is_dataclass(tree) and not isinstance(tree, type):
+        return [(field.name, getattr(tree, field.name)) for field in fields(tree)]
+    return [(str(i), part) for i, part in enumerate(tree)] if isinstance(tree, tuple | list) else []
 
 
 def run_beside(function: Callable[..., tuple[Tensor, ...]], values: Sequence[Tensor]) -> tuple[Tensor, ...]:

@@ -18,9 +18,9 @@ WAIT, BUY, SELL, FLATTEN = 0, 1, 2, 8
 ALPHA, POSITION = 0, 2
 """Places in the observation: the perception's logit, position / limit."""
 
-CHUNK = 256
+CHUNK, CHUNK_ON_GPU = 256, 4096
 """Lanes of one network call. Always exactly this many, the last call padded: matrix products of another height may
-round differently, and a lane's decision must not depend on how many lanes run beside it."""
+round differently, and a lane's decision must not depend on how many lanes run beside it. A GPU wants more at once."""
 
 
 class Policy(Protocol):
@@ -184,8 +184,9 @@ class C51Policy:
         inputs = [turn_observation(observation, turned), cost]
         if uniforms is not None:
             inputs.append(turn_by_action(uniforms, turned))
-        padding = -observation.shape[0] % CHUNK
-        chunks = zip(*(_padded(t, padding).split(CHUNK) for t in inputs), strict=True)
+        chunk = CHUNK_ON_GPU if observation.device.type == "cuda" else CHUNK
+        padding = -observation.shape[0] % chunk
+        chunks = zip(*(_padded(t, padding).split(chunk) for t in inputs), strict=True)
         pieces = zip(*(self._chunk(*chunk) for chunk in chunks), strict=True)
         means, *draws = (turn_by_action(torch.cat(piece)[: turned.shape[0]], turned) for piece in pieces)
         return means, (draws[0] if draws else None)

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from alpha_core.cuda.graphs import Repeated
 from alpha_core.rl.policies import Policy
 from alpha_core.rng import philox_uniforms
 from alpha_core.shapes import ACTIONS, MICRO
@@ -129,31 +130,60 @@ def rollout(
         fill_mode=fill_mode,
         seed=seed,
     )
-    peak, drawdown = torch.zeros_like(state.pnl_micro), torch.zeros_like(state.pnl_micro)
-    counts = torch.zeros(episodes.shape[0], ACTIONS, dtype=torch.int64, device=device)
+    lanes = episodes.shape[0]
+    first = _Lanes(
+        state=state,
+        peak=torch.zeros_like(state.pnl_micro),
+        drawdown=torch.zeros_like(state.pnl_micro),
+        counts=torch.zeros(lanes, ACTIONS, dtype=torch.int64, device=device),
+        equity=torch.zeros(
+            lanes, environment.config.horizon if record else 0, dtype=torch.int64, device=device
+        ),
+        step=torch.zeros(1, dtype=torch.int64, device=device),
+    )
     one = torch.ones_like(episodes)[:, None]
-    equity = []
-    for step in range(environment.config.horizon):
-        uniforms = _uniforms(policy, seed, episodes, step)
-        actions = policy.act(environment.observe(state), cost, environment.action_mask(state), uniforms)
-        state, _, _ = environment.step(state, actions)
-        counts.scatter_add_(1, actions[:, None], one)
-        peak = torch.maximum(peak, state.pnl_micro)
-        drawdown = torch.maximum(drawdown, peak - state.pnl_micro)
-        if record:
-            equity.append(state.pnl_micro)
+
+    def decide(now: _Lanes) -> _Lanes:
+        uniforms = _uniforms(policy, seed, episodes, now.step)
+        observation, mask = environment.observe(now.state), environment.action_mask(now.state)
+        actions = policy.act(observation, cost, mask, uniforms)
+        after, _, _ = environment.step(now.state, actions)
+        peak = torch.maximum(now.peak, after.pnl_micro)
+        equity = now.equity.index_copy_(1, now.step, after.pnl_micro[:, None]) if record else now.equity
+        return _Lanes(
+            state=after,
+            peak=peak,
+            drawdown=torch.maximum(now.drawdown, peak - after.pnl_micro),
+            counts=now.counts.scatter_add_(1, actions[:, None], one),
+            equity=equity,
+            step=now.step + 1,
+        )
+
+    last = Repeated(decide, first).take(environment.config.horizon)
     return Rollout(
-        pnl_micro=state.pnl_micro,
-        trades=state.trades,
-        fills=state.fills,
-        turnover=state.turnover,
-        max_drawdown_micro=drawdown,
-        lane_actions=counts,
-        equity_micro=torch.stack(equity, dim=1) if record else None,
+        pnl_micro=last.state.pnl_micro,
+        trades=last.state.trades,
+        fills=last.state.fills,
+        turnover=last.state.turnover,
+        max_drawdown_micro=last.drawdown,
+        lane_actions=last.counts,
+        equity_micro=last.equity if record else None,
     )
 
 
-def _uniforms(policy: Policy, seed: int, episodes: Tensor, step: int) -> Tensor:
+@dataclass(frozen=True, kw_only=True)
+class _Lanes:
+    """What a rollout carries from decision to decision; shapes as in Rollout."""
+
+    state: Any
+    peak: Tensor
+    drawdown: Tensor
+    counts: Tensor
+    equity: Tensor
+    step: Tensor  # [1] int64, decisions taken
+
+
+def _uniforms(policy: Policy, seed: int, episodes: Tensor, step: Tensor) -> Tensor:
     """What the policy needs of its stream at this step, [E, n]; nothing is computed for one that draws nothing."""
     if policy.uniforms == 0:
         return torch.empty(episodes.shape[0], 0, device=episodes.device)
