@@ -9,12 +9,14 @@ import torch
 
 
 @cache
-def compiled(source: Path, kernel: str, shared_bytes: int, **defines: int) -> Callable[..., None]:
-    """A kernel of a `.cu` file, compiled once per process, device kind and set of definitions.
+def compiled(
+    sources: tuple[Path, ...], kernel: str, shared_bytes: int, **defines: int
+) -> Callable[..., None]:
+    """A kernel of some files, compiled once per process, device kind and set of definitions.
 
     Args:
-        source: the file.
-        kernel: name of an `extern "C"` function in it.
+        sources: files that are read one behind the other.
+        kernel: name of an `extern "C"` function in the last one.
         shared_bytes: dynamic shared memory that launches will ask for.
         defines: preprocessor constants.
 
@@ -22,7 +24,8 @@ def compiled(source: Path, kernel: str, shared_bytes: int, **defines: int) -> Ca
         A function (grid=, block=, args=, shared_mem=) that launches on the current stream.
     """
     lines = [f"#define {name} {value}" for name, value in sorted(defines.items())]
-    built: Any = torch.cuda._compile_kernel("\n".join([*lines, source.read_text()]), kernel)
+    text = "\n".join([*lines, *(source.read_text() for source in sources)])
+    built: Any = torch.cuda._compile_kernel(text, kernel)
     if shared_bytes:
         built.set_shared_memory_config(shared_bytes)
     return built

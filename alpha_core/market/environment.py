@@ -33,6 +33,7 @@ from alpha_core.market.accounting import Account, ticks
 from alpha_core.market.config import Action, FillMode, MarketConfig
 from alpha_core.market.data import MarketData
 from alpha_core.market.fills import QUEUE_UNKNOWN, FillModel
+from alpha_core.market.fused import FusedStep
 from alpha_core.market.matching import (
     NO_LIMIT,
     Printed,
@@ -80,6 +81,9 @@ class Environment:
         largest = max(config.order_size, config.position_limit)
         self._depth = min(LEVELS, largest) if self.tables.compact else LEVELS
         self._direction = torch.tensor(_DIRECTION, dtype=torch.int64, device=data.mid2.device)
+        # The rules below are readable and some hundreds of launches a step, which only a CPU does not mind.
+        on_gpu = data.mid2.device.type == "cuda"
+        self._fused = FusedStep(self.tables, config, self._depth) if on_gpu else None
 
     @property
     def device(self) -> torch.device:
@@ -133,6 +137,8 @@ class Environment:
 
     def observe(self, state: EnvState) -> Tensor:
         """What the agent sees, [E, 10] float32 in the order of `observation.OBSERVATION_NAMES`."""
+        if state.seen is not None:
+            return state.seen
         return observation(
             self.tables,
             config=self.config,
@@ -159,6 +165,8 @@ class Environment:
             terminal PnL up to float32 rounding; `pnl_micro` carries it exactly); [E] bool, whether the
             episode is over.
         """
+        if self._fused is not None:
+            return self._fused(state, actions)
         live = state.step < self.config.horizon
         allowed = state.mask.gather(1, actions[:, None]).squeeze(1)
         chosen = actions * allowed  # WAIT is 0

@@ -39,6 +39,8 @@ class EnvState:
         pnl_micro: [E] int64, marked PnL in micro-ticks x lots.
         fill_mode: a FillMode, one for the batch.
         seed: key of the random numbers.
+        packed: the numbers above as one [15, E] int64 tensor where one launch wrote them all, else None.
+        seen: the observation [E, 10] float32 where the same launch wrote it, else None.
     """
 
     row: Tensor
@@ -54,6 +56,8 @@ class EnvState:
     pnl_micro: Tensor
     fill_mode: int
     seed: int
+    packed: Tensor | None = None
+    seen: Tensor | None = None
 
     @property
     def position(self) -> Tensor:

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from alpha_core.cuda.graphs import Repeated
+from alpha_core.cuda.philox import uniforms
 from alpha_core.rl.policies import Policy
-from alpha_core.rng import philox_uniforms
 from alpha_core.shapes import ACTIONS, MICRO
 
 
@@ -144,9 +144,9 @@ def rollout(
     one = torch.ones_like(episodes)[:, None]
 
     def decide(now: _Lanes) -> _Lanes:
-        uniforms = _uniforms(policy, seed, episodes, now.step)
+        drawn = _uniforms(policy, seed, episodes, now.step)
         observation, mask = environment.observe(now.state), environment.action_mask(now.state)
-        actions = policy.act(observation, cost, mask, uniforms)
+        actions = policy.act(observation, cost, mask, drawn)
         after, _, _ = environment.step(now.state, actions)
         peak = torch.maximum(now.peak, after.pnl_micro)
         equity = now.equity.index_copy_(1, now.step, after.pnl_micro[:, None]) if record else now.equity
@@ -185,6 +185,4 @@ class _Lanes:
 
 def _uniforms(policy: Policy, seed: int, episodes: Tensor, step: Tensor) -> Tensor:
     """What the policy needs of its stream at this step, [E, n]; nothing is computed for one that draws nothing."""
-    if policy.uniforms == 0:
-        return torch.empty(episodes.shape[0], 0, device=episodes.device)
-    return philox_uniforms(seed, episodes, step, policy.purpose, policy.uniforms)
+    return uniforms(seed, episodes, step, int(policy.purpose), policy.uniforms)

@@ -44,5 +44,5 @@ def backward(
 
 def _launch(kernel: str, arguments: list[Tensor | int], D: int, B: int, *, exact: bool, resets: bool) -> None:
     shared = 8 * D * D if exact else 0  # what rounding took from the weights
-    run = compiled(SOURCE, kernel, shared, D=D, EXACT=int(exact), RESETS=int(resets))
+    run = compiled((SOURCE,), kernel, shared, D=D, EXACT=int(exact), RESETS=int(resets))
     run(grid=(-(-B // SEQUENCES), 1, 1), block=(2 * D, 1, 1), args=arguments, shared_mem=shared)

@@ -5,6 +5,7 @@ import pytest
 import torch
 from market_synthetic import chosen, random_market, settings, some_fill_model
 
+from alpha_core.cuda.philox import uniforms
 from alpha_core.market.config import FillMode, MarketConfig
 from alpha_core.market.environment import Environment
 from alpha_core.market.episodes import episode_starts
@@ -46,6 +47,23 @@ def test_trajectories_are_the_same_bits_as_on_the_cpu(mode):
     for step, (gpu, cpu) in enumerate(zip(ours, theirs, strict=True)):
         for name, got, expected in zip(NAMES, gpu, cpu, strict=True):
             assert torch.equal(got.cpu(), expected), f"{name} at step {step}"
+
+
+@pytest.mark.parametrize("mode", list(FillMode))
+def test_one_launch_gives_the_bits_of_the_readable_rules_on_the_device(mode):
+    environment, setting, actions = world("cuda")
+    fused = trace(environment, setting, actions, mode)
+    environment._fused = None
+    for step, (one, other) in enumerate(zip(fused, trace(environment, setting, actions, mode), strict=True)):
+        for name, got, expected in zip(NAMES, one, other, strict=True):
+            assert torch.equal(got, expected), f"{name} at step {step}"
+
+
+def test_uniforms_of_one_launch_are_the_same_bits():
+    episodes, step = torch.arange(10_000) * 977, torch.tensor([12])
+    here = philox_uniforms(2**62 + 5, episodes, 12, Purpose.FILL, 9)
+    drawn = uniforms(2**62 + 5, episodes.cuda(), step.cuda(), int(Purpose.FILL), 9)
+    assert torch.equal(drawn.cpu(), here)
 
 
 def test_random_numbers_are_the_same_bits_as_on_the_cpu():

@@ -1,4 +1,4 @@
-"""On an accelerator a rollout goes from a recorded graph: the bits are those of the CPU's rules and of eager launches."""
+"""On an accelerator a rollout goes from a recorded graph: bits of the CPU for rules, of eager launches for all."""
 
 from dataclasses import fields
 
