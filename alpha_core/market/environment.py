@@ -133,7 +133,8 @@ class Environment:
             fill_mode=int(fill_mode),
             seed=seed,
         )
-        return replace(state, mask=self._mask(state))
+        state = replace(state, mask=self._mask(state))
+        return state if self._fused is None else self._fused.entered(state, self.observe(state))
 
     def observe(self, state: EnvState) -> Tensor:
         """What the agent sees, [E, 10] float32 in the order of `observation.OBSERVATION_NAMES`."""

@@ -32,6 +32,10 @@ class FusedStep:
         self._tables = (t.quote, t.ladder, t.flow, t.view, t.edge, t.hazard, t.queue_factor, t.waiting)
         self._config, self._depth = config, depth
 
+    def entered(self, state: EnvState, seen: Tensor) -> EnvState:
+        """A first state in the form that steps leave behind, with its observation."""
+        return replace(_unpacked(state, _numbers(state)), seen=seen)
+
     def __call__(self, state: EnvState, actions: Tensor) -> tuple[EnvState, Tensor, Tensor]:
         """See `Environment.step`."""
         after = market_step(
@@ -73,19 +77,25 @@ def _numbers(state: EnvState) -> Tensor:
     return torch.stack([state.row, state.step, *account, *order, state.pnl_micro])
 
 
-def _state(before: EnvState, after: Stepped) -> EnvState:
-    row, step, *rest, pnl = after.numbers.unbind()
-    waiting = after.flight.shape[0] // 2
+def _unpacked(state: EnvState, numbers: Tensor) -> EnvState:
+    row, step, *rest, pnl = numbers.unbind()
     return replace(
-        before,
+        state,
         row=row,
         step=step,
         account=Account(**dict(zip(_ACCOUNT, rest[:6], strict=True))),
         order=RestingOrder(**dict(zip(_ORDER, rest[6:], strict=True))),
+        pnl_micro=pnl,
+        packed=numbers,
+    )
+
+
+def _state(before: EnvState, after: Stepped) -> EnvState:
+    waiting = after.flight.shape[0] // 2
+    return replace(
+        _unpacked(before, after.numbers),
         pending=Pending(action=after.flight[:waiting], price=after.flight[waiting:]),
         quotes=after.quotes,
         mask=after.mask,
-        pnl_micro=pnl,
-        packed=after.numbers,
         seen=after.seen,
     )

@@ -97,7 +97,8 @@ def test_every_number_of_every_step_is_that_of_the_rules(host, monkeypatch, conf
     starts = episode_starts(data.segment, config.horizon, config.latency, stride=1)
     environment = Environment(data, config, some_fill_model())
     fused = FusedStep(environment.tables, config, environment._depth)
-    own = other = environment.reset(**settings(starts, 400, 1), fill_mode=mode, seed=2**63 - 5)
+    own = environment.reset(**settings(starts, 400, 1), fill_mode=mode, seed=2**63 - 5)
+    other = fused.entered(own, environment.observe(own))
     for step, actions in enumerate(chosen(np.random.default_rng(2), config.horizon + 2, 400)):
         own, *told = environment.step(own, actions)
         other, *heard = fused(other, actions)
