@@ -7,10 +7,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from alpha_core.cuda.c51 import values_and_draws
 from alpha_core.nn.q_networks import C51Network
 from alpha_core.rl.config import PolicyConfig
 from alpha_core.rl.mirror import points_down, turn_by_action, turn_observation
-from alpha_core.rl.thompson import first_argmax, sample_atoms
+from alpha_core.rl.thompson import first_argmax
 from alpha_core.rng import Purpose
 from alpha_core.shapes import ACTIONS
 
@@ -18,7 +19,7 @@ WAIT, BUY, SELL, FLATTEN = 0, 1, 2, 8
 ALPHA, POSITION = 0, 2
 """Places in the observation: the perception's logit, position / limit."""
 
-CHUNK, CHUNK_ON_GPU = 256, 4096
+CHUNK, CHUNK_ON_GPU = 256, 16384
 """Lanes of one network call. Always exactly this many, the last call padded: matrix products of another height may
 round differently, and a lane's decision must not depend on how many lanes run beside it. A GPU wants more at once."""
 
@@ -192,11 +193,8 @@ class C51Policy:
         return means, (draws[0] if draws else None)
 
     def _chunk(self, observation: Tensor, cost: Tensor, uniforms: Tensor | None = None) -> tuple[Tensor, ...]:
-        probs = self.network(observation, cost).softmax(-1)
-        means = probs @ self.network.support
-        if uniforms is None:
-            return (means,)
-        return means, self.network.support[sample_atoms(probs, uniforms)]
+        means, draws = values_and_draws(self.network(observation, cost), self.network.support, uniforms)
+        return (means,) if draws is None else (means, draws)
 
 
 def _best(values: Tensor, mask: Tensor) -> Tensor:
