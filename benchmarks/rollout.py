@@ -24,7 +24,7 @@ from alpha_core.market.data import TAPE_OFFSETS, TAPE_SIDE, TAPE_WIDTH, MarketDa
 from alpha_core.market.environment import Environment
 from alpha_core.market.fills import FILL_COVARIATES, FILL_LEVELS, FillModel
 from alpha_core.nn.q_networks import C51Network
-from alpha_core.rl.policies import C51Policy, Policy, RandomPolicy, ThresholdPolicy
+from alpha_core.rl.policies import Policy, QPolicy, RandomPolicy, ThresholdPolicy
 from alpha_core.rl.rollout import Rollout, rollout
 from alpha_core.shapes import FEATURES, LEVELS, UNDEFINED_TICKS
 
@@ -76,10 +76,10 @@ def fill_model() -> FillModel:
     return FillModel(intercept=intercept, slope=torch.zeros(len(FILL_COVARIATES), dtype=torch.float64))
 
 
-def c51(device: str, *, thompson: bool) -> C51Policy:
+def c51(device: str, *, thompson: bool) -> QPolicy:
     network = C51Network(64, 51, generator=torch.Generator().manual_seed(0)).requires_grad_(False)
     network.support.copy_(torch.linspace(-50, 50, 51))
-    return C51Policy(network.to(device), thompson=thompson)
+    return QPolicy(network.to(device), thompson=thompson)
 
 
 def seconds(environment: Environment, policy: Policy, cells: int, episodes: int, repeats: int = 3) -> float:

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from alpha_core.cuda.c51 import values_and_draws
 from alpha_core.shapes import ACTIONS, OBSERVATIONS
 
 INPUTS = OBSERVATIONS + 1
@@ -13,7 +14,57 @@ CLIP = 5.0
 """Standardised inputs are clamped to this: an outlier must not leave the range that training saw."""
 
 
-class C51Network(nn.Module):
+KINDS = ("linear", "c51")
+"""Steps of the ladder, each of which must show what it adds."""
+
+
+class QNetwork(nn.Module):
+    """Action values from one observation and the cost of trading. The inputs' standardisation is part of it."""
+
+    center: Tensor
+    scale: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("center", torch.zeros(INPUTS))
+        self.register_buffer("scale", torch.ones(INPUTS))
+
+    def standardised(self, observation: Tensor, cost: Tensor) -> Tensor:
+        """[B, 11] inputs in standard deviations of the first experience, clamped."""
+        x = torch.cat((observation, cost[:, None]), dim=-1)
+        return ((x - self.center) / self.scale).clamp(-CLIP, CLIP)
+
+    def values(
+        self, observation: Tensor, cost: Tensor, uniforms: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Mean return of each action [B, A] in ticks x lots, and what exploration compares, where uniforms [B, A] are
+        given."""
+        raise NotImplementedError
+
+
+class LinearNetwork(QNetwork):
+    """Q(s, a) = W_a x + b_a of the standardised inputs: the first step of the ladder. Starts at 0.
+
+    It knows no distributions, so exploring compares the uniforms themselves: a random legal action.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(ACTIONS, INPUTS))
+        self.bias = nn.Parameter(torch.zeros(ACTIONS))
+
+    def forward(self, observation: Tensor, cost: Tensor) -> Tensor:
+        """Action values [B, A] in ticks x lots."""
+        return functional.linear(self.standardised(observation, cost), self.weight, self.bias)
+
+    def values(
+        self, observation: Tensor, cost: Tensor, uniforms: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """See QNetwork.values."""
+        return self(observation, cost), uniforms
+
+
+class C51Network(QNetwork):
     """Return distributions of all actions from one observation and the cost of trading.
 
     standardise and clamp -> linear, LayerNorm, ReLU -> linear, ReLU -> linear to A x Z logits.
@@ -24,8 +75,6 @@ class C51Network(nn.Module):
         generator: source of the initial weights.
     """
 
-    center: Tensor
-    scale: Tensor
     support: Tensor
 
     def __init__(self, hidden: int, atoms: int, *, generator: torch.Generator) -> None:
@@ -35,8 +84,6 @@ class C51Network(nn.Module):
         self.norm = nn.LayerNorm(hidden)
         self.second = _linear(hidden, hidden, generator)
         self.head = _linear(hidden, ACTIONS * atoms, generator, gain=0.1)
-        self.register_buffer("center", torch.zeros(INPUTS))
-        self.register_buffer("scale", torch.ones(INPUTS))
         self.register_buffer("support", torch.linspace(-1.0, 1.0, atoms))
 
     def forward(self, observation: Tensor, cost: Tensor) -> Tensor:
@@ -49,11 +96,20 @@ class C51Network(nn.Module):
         Returns:
             [B, A, Z] float32.
         """
-        x = torch.cat((observation, cost[:, None]), dim=-1)
-        x = ((x - self.center) / self.scale).clamp(-CLIP, CLIP)
-        x = functional.relu(self.norm(self.first(x)))
+        x = functional.relu(self.norm(self.first(self.standardised(observation, cost))))
         x = functional.relu(self.second(x))
         return self.head(x).view(-1, ACTIONS, self.atoms)
+
+    def values(
+        self, observation: Tensor, cost: Tensor, uniforms: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """See QNetwork.values; exploring compares one Thompson draw from each distribution."""
+        return values_and_draws(self(observation, cost), self.support, uniforms)
+
+
+def make_q_network(kind: str, *, hidden: int, atoms: int, generator: torch.Generator) -> QNetwork:
+    """A network of KINDS; `hidden` and `atoms` are those of C51."""
+    return LinearNetwork() if kind == "linear" else C51Network(hidden, atoms, generator=generator)
 
 
 def _linear(inputs: int, outputs: int, generator: torch.Generator, gain: float = 1.0) -> nn.Linear:

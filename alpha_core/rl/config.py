@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from alpha_core.errors import ConfigError
+from alpha_core.nn.q_networks import KINDS
 
 SELECTIONS = ("greedy", "thompson")
 FILL_MODES = ("pessimistic", "touch", "queue", "poisson")
@@ -14,7 +15,8 @@ class PolicyConfig:
     """Munchausen-C51 trained in the batched environment.
 
     Attributes:
-        hidden: width of the network's two hidden layers.
+        network: step of the ladder: `c51`, return distributions from the observation, or `linear`, values linear in it.
+        hidden: width of the two hidden layers of c51.
         atoms: atoms of the return distribution.
         support_deviations: half width of the support in standard deviations of the baseline's discounted return.
         edge_mass: mean target mass on the two end atoms above which the support is widened.
@@ -46,6 +48,7 @@ class PolicyConfig:
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
+    network: str = "c51"
     hidden: int = 64
     atoms: int = 51
     support_deviations: float = 3.0
@@ -86,6 +89,12 @@ class PolicyConfig:
         if self.explore_low > self.explore_high:
             problems.append(
                 f"explore_low was {self.explore_low}, must be at most explore_high = {self.explore_high}"
+            )
+        if self.network not in KINDS:
+            problems.append(f"network was {self.network!r}, must be one of {KINDS}")
+        if self.network == "linear" and self.selection == "thompson":
+            problems.append(
+                "selection was 'thompson', must be 'greedy' with network 'linear', which has nothing to draw"
             )
         if self.selection not in SELECTIONS:
             problems.append(f"selection was {self.selection!r}, must be one of {SELECTIONS}")

@@ -7,8 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from alpha_core.cuda.c51 import values_and_draws
-from alpha_core.nn.q_networks import C51Network
+from alpha_core.nn.q_networks import QNetwork
 from alpha_core.rl.config import PolicyConfig
 from alpha_core.rl.mirror import points_down, turn_by_action, turn_observation
 from alpha_core.rl.thompson import first_argmax
@@ -120,11 +119,11 @@ def _log_odds(edge: float) -> float:
 
 
 @dataclass(frozen=True)
-class C51Policy:
-    """Acts on return distributions: greedily on their means, or by one Thompson draw from each.
+class QPolicy:
+    """Acts on action values: greedily, or by one Thompson draw from each action's return distribution.
 
     Attributes:
-        network: gives the distributions; not modified.
+        network: gives the values; not modified.
         thompson: draw instead of taking means.
         mirror: the network knows canonical states only (see `alpha_core.rl.mirror`).
         margin: ticks x lots by which the mean of another action must exceed that of waiting before a greedy policy
@@ -132,15 +131,15 @@ class C51Policy:
             alone, and acting on that noise places and cancels orders without end.
     """
 
-    network: C51Network
+    network: QNetwork
     thompson: bool = False
     mirror: bool = True
     margin: float = 0.0
 
     @staticmethod
-    def configured(network: C51Network, config: PolicyConfig) -> "C51Policy":
+    def configured(network: QNetwork, config: PolicyConfig) -> "QPolicy":
         """The policy that acts on a network as its configuration says."""
-        return C51Policy(
+        return QPolicy(
             network, thompson=config.selection == "thompson", mirror=config.mirror, margin=config.margin
         )
 
@@ -193,7 +192,7 @@ class C51Policy:
         return means, (draws[0] if draws else None)
 
     def _chunk(self, observation: Tensor, cost: Tensor, uniforms: Tensor | None = None) -> tuple[Tensor, ...]:
-        means, draws = values_and_draws(self.network(observation, cost), self.network.support, uniforms)
+        means, draws = self.network.values(observation, cost, uniforms)
         return (means,) if draws is None else (means, draws)
 
 

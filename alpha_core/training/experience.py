@@ -7,7 +7,7 @@ from torch import Tensor
 
 from alpha_core.rl.config import PolicyConfig
 from alpha_core.rl.mirror import points_down, turn_action, turn_by_action, turn_observation
-from alpha_core.rl.policies import C51Policy
+from alpha_core.rl.policies import QPolicy
 from alpha_core.rl.replay import Transitions
 from alpha_core.rl.returns import n_step
 from alpha_core.rl.rollout import MarketEnvironment
@@ -70,7 +70,7 @@ def draw_episodes(starts: Tensor, config: PolicyConfig, sweep: int, generator: t
 def collect(
     environment: MarketEnvironment,
     episodes: Episodes,
-    policy: C51Policy | None,
+    policy: QPolicy | None,
     config: PolicyConfig,
     *,
     fill_mode: int,
@@ -122,7 +122,7 @@ def collect(
 
 
 def _candidates(
-    policy: C51Policy | None, observation: Tensor, cost: Tensor, mask: Tensor, uniforms: Tensor
+    policy: QPolicy | None, observation: Tensor, cost: Tensor, mask: Tensor, uniforms: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The preferred and the exploratory action of each lane, [E] int64 each."""
     if policy is not None:

@@ -1,13 +1,14 @@
-"""One gradient step of Munchausen-C51, and the support it learns on."""
+"""One gradient step of Munchausen learning, distributional or not, and the support it learns on."""
 
 import math
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from alpha_core.errors import DataError
-from alpha_core.nn.q_networks import C51Network
+from alpha_core.nn.q_networks import C51Network, make_q_network
 from alpha_core.rl import categorical, munchausen
 from alpha_core.rl.config import PolicyConfig
 from alpha_core.rl.replay import Transitions
@@ -64,8 +65,9 @@ class Learner:
     ) -> None:
         self.config, self.scale, self.steps = config, scale, steps
         self.taken = 0
-        self.online = C51Network(config.hidden, config.atoms, generator=generator).to(device)
-        self.target = C51Network(config.hidden, config.atoms, generator=generator).to(device)
+        sizes = {"hidden": config.hidden, "atoms": config.atoms}
+        self.online = make_q_network(config.network, **sizes, generator=generator).to(device)
+        self.target = make_q_network(config.network, **sizes, generator=generator).to(device)
         self._set_support(scale.half_width)
         self.target.load_state_dict(self.online.state_dict())
         self.target.requires_grad_(False)
@@ -83,10 +85,11 @@ class Learner:
         self._set_support(self.scale.half_width)
 
     def _set_support(self, half_width: float) -> None:
-        """Atoms over +-half_width ticks, in both networks."""
+        """Atoms over +-half_width ticks, in both networks where they know distributions."""
         atoms = categorical.support(-half_width, half_width, self.config.atoms)
         for network in (self.online, self.target):
-            network.support.copy_(atoms)
+            if isinstance(network, C51Network):
+                network.support.copy_(atoms)
 
     def update(self, batch: Transitions) -> dict[str, Tensor]:
         """One gradient step on a batch; figures stay on the device.
@@ -94,12 +97,7 @@ class Learner:
         Returns:
             loss, gradient norm, mean target mass on the end atoms: 0-d tensors.
         """
-        target = self._target(batch)
-        edges = categorical.edge_mass(target)
-        logits = self.online(batch.observation_tm1, batch.cost)
-        chosen = batch.a_tm1[:, None, None].expand(-1, 1, logits.shape[-1])
-        taken = logits.gather(1, chosen).squeeze(1)
-        loss = categorical.cross_entropy(taken, target)
+        loss, edges = self._loss(batch)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         norm = nn.utils.clip_grad_norm_(self.online.parameters(), self.config.gradient_clip)
@@ -108,19 +106,25 @@ class Learner:
         self._track()
         return {"loss": loss.detach(), "gradient_norm": norm, "edge_mass": edges}
 
-    @torch.no_grad()
-    def _target(self, batch: Transitions) -> Tensor:
-        """[B, Z] target distribution; everything in reward units inside, atoms in ticks outside."""
+    def _loss(self, batch: Transitions) -> tuple[Tensor, Tensor]:
+        """The loss, and the mean target mass on the end atoms; everything inside is in reward units."""
+        values = self.online(batch.observation_tm1, batch.cost)
+        chosen = batch.a_tm1.view(-1, *(1,) * (values.dim() - 1)).expand(-1, 1, *values.shape[2:])
+        taken = values.gather(1, chosen).squeeze(1)
+        if isinstance(self.target, C51Network):
+            target = self._distribution(batch, self.target)
+            return categorical.cross_entropy(taken, target), categorical.edge_mass(target)
         unit = self.scale.unit
-        atoms = self.online.support / unit
-        settings = munchausen.Munchausen(
-            alpha=self.config.munchausen_alpha,
-            tau=self.config.munchausen_tau,
-            floor=self.config.munchausen_floor,
-        )
-        q_tm1 = self.target(batch.observation_tm1, batch.cost).softmax(-1) @ atoms
-        bonus = munchausen.bonus(q_tm1, batch.a_tm1, settings, batch.legal_tm1)
-        probs_t = self.target(batch.observation_t, batch.cost).softmax(-1)
+        return functional.mse_loss(taken / unit, self._value(batch)), torch.zeros((), device=taken.device)
+
+    @torch.no_grad()
+    def _distribution(self, batch: Transitions, network: C51Network) -> Tensor:
+        """[B, Z] target distribution."""
+        unit = self.scale.unit
+        atoms = network.support / unit
+        q_tm1 = network(batch.observation_tm1, batch.cost).softmax(-1) @ atoms
+        bonus = munchausen.bonus(q_tm1, batch.a_tm1, self._munchausen, batch.legal_tm1)
+        probs_t = network(batch.observation_t, batch.cost).softmax(-1)
         return munchausen.distributional_target(
             batch.r_t / unit + bonus,
             batch.discount_t,
@@ -130,6 +134,21 @@ class Learner:
             legal_t=batch.legal_t,
             kappa=self.config.tail_compression * float(atoms[-1]),
         )
+
+    @torch.no_grad()
+    def _value(self, batch: Transitions) -> Tensor:
+        """[B] target of a network that gives values alone."""
+        unit = self.scale.unit
+        q_tm1 = self.target(batch.observation_tm1, batch.cost) / unit
+        q_t = self.target(batch.observation_t, batch.cost) / unit
+        bonus = munchausen.bonus(q_tm1, batch.a_tm1, self._munchausen, batch.legal_tm1)
+        soft = munchausen.soft_value(q_t, self.config.munchausen_tau, batch.legal_t)
+        return batch.r_t / unit + bonus + batch.discount_t * soft
+
+    @property
+    def _munchausen(self) -> munchausen.Munchausen:
+        c = self.config
+        return munchausen.Munchausen(alpha=c.munchausen_alpha, tau=c.munchausen_tau, floor=c.munchausen_floor)
 
     def _anneal(self) -> None:
         """Half a cosine from the learning rate to 0 over the planned steps."""

@@ -11,9 +11,9 @@ from alpha_core.control import kill_criteria
 from alpha_core.control.bus import SignalBus
 from alpha_core.errors import DataError
 from alpha_core.market.config import FillMode
-from alpha_core.nn.q_networks import C51Network
+from alpha_core.nn.q_networks import QNetwork
 from alpha_core.rl.config import PolicyConfig
-from alpha_core.rl.policies import C51Policy
+from alpha_core.rl.policies import QPolicy
 from alpha_core.rl.replay import ReplayBuffer, Transitions
 from alpha_core.rl.rollout import MarketEnvironment
 from alpha_core.rng import Purpose, generator_for
@@ -29,7 +29,7 @@ class PolicyFit:
     """A trained policy and how its training went.
 
     Attributes:
-        network: return distributions; its support is in ticks x lots.
+        network: action values in ticks x lots.
         config: settings it was trained with.
         scale: support and reward unit at the end.
         history: figures by sweep, in order.
@@ -38,7 +38,7 @@ class PolicyFit:
         seed: root of every random stream.
     """
 
-    network: C51Network
+    network: QNetwork
     config: PolicyConfig
     scale: Scale
     history: tuple[dict[str, float], ...]
@@ -47,9 +47,9 @@ class PolicyFit:
     seed: int
 
     @property
-    def policy(self) -> C51Policy:
+    def policy(self) -> QPolicy:
         """The policy that acts as configured, greedily or by Thompson draws."""
-        return C51Policy.configured(self.network, self.config)
+        return QPolicy.configured(self.network, self.config)
 
 
 def fit_policy(
@@ -148,7 +148,7 @@ class _Training:
         return collect(
             self.environment,
             draw_episodes(self.starts, self.config, sweep, self._start),
-            None if sweep == 0 else C51Policy(self.learner.online, mirror=self.config.mirror),
+            None if sweep == 0 else QPolicy(self.learner.online, mirror=self.config.mirror),
             self.config,
             fill_mode=FillMode[self.config.fill_mode.upper()],
             seed=self.seed,
@@ -187,7 +187,7 @@ class _Training:
         count = min(SPREAD_BATCH, experience.transitions.a_tm1.shape[0])
         sample = self.replay.sample(count, self._draw)
         # Replayed states are canonical already where the mirror is on; turning them again would change nothing.
-        policy = C51Policy(self.learner.online, mirror=False)
+        policy = QPolicy(self.learner.online, mirror=False)
         q_values, _ = policy.values(sample.observation_tm1, sample.cost)
         now = [p.detach() for p in self.learner.online.parameters()]
         figures = {

@@ -7,19 +7,17 @@ from typing import Any
 import torch
 
 from alpha_core.errors import AlphaError, CheckpointError
-from alpha_core.nn.q_networks import C51Network
+from alpha_core.nn.q_networks import KINDS, make_q_network
 from alpha_core.rl.config import PolicyConfig
-from alpha_core.rl.policies import C51Policy
+from alpha_core.rl.policies import QPolicy
 from alpha_core.training.checkpoint import load_checkpoint, load_weights, save_checkpoint
 from alpha_core.training.policy import PolicyFit
-
-ARCHITECTURE = "c51"
 
 
 def save_policy(fit: PolicyFit, directory: Path) -> Path:
     """Publish a policy in a folder, weights and JSON as one. Returns the path of the JSON document."""
     document = {
-        "architecture": ARCHITECTURE,
+        "architecture": fit.config.network,
         "config": asdict(fit.config),
         "seed": fit.seed,
         "history": list(fit.history),
@@ -27,7 +25,7 @@ def save_policy(fit: PolicyFit, directory: Path) -> Path:
     return save_checkpoint(directory, fit.network.state_dict(), document)
 
 
-def load_policy(directory: Path) -> C51Policy:
+def load_policy(directory: Path) -> QPolicy:
     """The policy that `save_policy` stored, on the host, acting as it was configured to.
 
     Raises:
@@ -35,14 +33,18 @@ def load_policy(directory: Path) -> C51Policy:
     """
     tensors, document = load_checkpoint(directory)
     found = document.get("architecture")
-    if found != ARCHITECTURE:
+    if found not in KINDS:
         raise CheckpointError(
-            f"{directory} holds architecture {found!r}, must be {ARCHITECTURE!r}: name a policy of this kind"
+            f"{directory} holds architecture {found!r}, must be one of {KINDS}: name a policy of this kind"
         )
     config = _stored_config(document, directory)
-    network = C51Network(config.hidden, config.atoms, generator=torch.Generator())
+    if config.network != found:
+        raise CheckpointError(
+            f"{directory} holds architecture {found!r}, configured as {config.network!r}: train the policy again"
+        )
+    network = make_q_network(found, hidden=config.hidden, atoms=config.atoms, generator=torch.Generator())
     load_weights(network, tensors, str(directory))
-    return C51Policy.configured(network.requires_grad_(False), config)
+    return QPolicy.configured(network.requires_grad_(False), config)
 
 
 def _stored_config(document: dict[str, Any], directory: Path) -> PolicyConfig:

@@ -18,7 +18,7 @@ from alpha_core.rl.mirror import (
     turn_by_action,
     turn_observation,
 )
-from alpha_core.rl.policies import C51Policy
+from alpha_core.rl.policies import QPolicy
 from alpha_core.shapes import ACTIONS, OBSERVATIONS, UNDEFINED_TICKS
 from tests.core.market.market_synthetic import random_market, some_fill_model
 
@@ -98,7 +98,7 @@ def test_turning_twice_changes_nothing():
 def test_the_policy_mirrors_its_actions(thompson):
     network = C51Network(16, 11, generator=torch.Generator().manual_seed(2))
     network.support.copy_(torch.linspace(-5, 5, 11))
-    policy = C51Policy(network, thompson=thompson)
+    policy = QPolicy(network, thompson=thompson)
     draw = torch.Generator().manual_seed(5)
     observation = torch.randn(300, OBSERVATIONS, generator=draw)
     cost, uniforms = torch.rand(300, generator=draw), torch.rand(300, ACTIONS, generator=draw)

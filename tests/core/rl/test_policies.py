@@ -8,7 +8,7 @@ import torch
 from alpha_core.errors import ConfigError
 from alpha_core.nn.q_networks import C51Network
 from alpha_core.rl.config import PolicyConfig
-from alpha_core.rl.policies import CHUNK, C51Policy, RandomPolicy, ThresholdPolicy, WaitPolicy
+from alpha_core.rl.policies import CHUNK, QPolicy, RandomPolicy, ThresholdPolicy, WaitPolicy
 from alpha_core.shapes import ACTIONS, OBSERVATIONS
 
 ALL = torch.ones(1, ACTIONS, dtype=torch.bool)
@@ -75,14 +75,14 @@ def test_wait_policy_waits():
     assert WaitPolicy().act(torch.zeros(5, OBSERVATIONS), torch.zeros(5), ALL, NOTHING).tolist() == [0] * 5
 
 
-def policy_with_means(means: list[float], **kwargs) -> C51Policy:
+def policy_with_means(means: list[float], **kwargs) -> QPolicy:
     """A network that ignores its input: two atoms at -1 and 1, so that a mean m is p = (1 + m) / 2."""
     network = C51Network(4, 2, generator=torch.Generator().manual_seed(0))
     p = (1 + torch.tensor(means)) / 2
     network.head.weight.data.zero_()
     network.head.bias.data.copy_(torch.stack([(1 - p).log(), p.log()], dim=-1).flatten())
     network.support.copy_(torch.tensor([-1.0, 1.0]))
-    return C51Policy(network, **kwargs)
+    return QPolicy(network, **kwargs)
 
 
 def test_greedy_takes_the_best_legal_action_and_ties_go_to_the_lowest_index():
@@ -119,7 +119,7 @@ def test_thompson_chooses_as_often_as_its_draws_win():
 def test_a_lane_decides_alike_whatever_runs_beside_it(thompson):
     network = C51Network(64, 51, generator=torch.Generator().manual_seed(3))
     network.support.copy_(torch.linspace(-8, 8, 51))
-    policy = C51Policy(network, thompson=thompson)
+    policy = QPolicy(network, thompson=thompson)
     draw = torch.Generator().manual_seed(9)
     lanes = 2 * CHUNK + 37
     observation, cost = torch.randn(lanes, OBSERVATIONS, generator=draw), torch.rand(lanes, generator=draw)
@@ -133,7 +133,7 @@ def test_a_lane_decides_alike_whatever_runs_beside_it(thompson):
 
 
 def test_no_lanes_no_actions():
-    policy = C51Policy(C51Network(4, 5, generator=torch.Generator()))
+    policy = QPolicy(C51Network(4, 5, generator=torch.Generator()))
     empty = torch.empty(0, OBSERVATIONS)
     mask = torch.empty(0, ACTIONS, dtype=torch.bool)
     assert policy.act(empty, torch.empty(0), mask, empty).shape == (0,)
@@ -152,7 +152,7 @@ def test_configuration_lists_every_bad_field():
 
 def test_policy_follows_its_configuration():
     network = C51Network(4, 5, generator=torch.Generator())
-    found = C51Policy.configured(
+    found = QPolicy.configured(
         network, PolicyConfig(selection="thompson", mirror=False, margin=0.3, hidden=4, atoms=5)
     )
     assert (found.thompson, found.mirror, found.margin, found.uniforms) == (True, False, 0.3, ACTIONS)

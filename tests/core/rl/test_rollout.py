@@ -7,7 +7,7 @@ from alpha_core.market.config import FillMode, MarketConfig
 from alpha_core.market.environment import Environment
 from alpha_core.market.oracle import OracleEnvironment
 from alpha_core.nn.q_networks import C51Network
-from alpha_core.rl.policies import C51Policy, RandomPolicy, ThresholdPolicy, WaitPolicy
+from alpha_core.rl.policies import QPolicy, RandomPolicy, ThresholdPolicy, WaitPolicy
 from alpha_core.rl.rollout import rollout
 from alpha_core.rng import philox_uniforms
 from alpha_core.shapes import MICRO
@@ -23,10 +23,10 @@ def market():
     return trending_market(700, seed=3, readable=True)
 
 
-def thompson_policy() -> C51Policy:
+def thompson_policy() -> QPolicy:
     network = C51Network(16, 11, generator=torch.Generator().manual_seed(5))
     network.support.copy_(torch.linspace(-5, 5, 11))
-    return C51Policy(network.requires_grad_(False), thompson=True)
+    return QPolicy(network.requires_grad_(False), thompson=True)
 
 
 def run(market, policy, starts, ids, mode=FillMode.POISSON, record=False):

@@ -10,7 +10,7 @@ from alpha_core.market.config import FillMode, MarketConfig
 from alpha_core.market.environment import Environment
 from alpha_core.market.episodes import episode_starts
 from alpha_core.nn.q_networks import C51Network
-from alpha_core.rl.policies import C51Policy, RandomPolicy, ThresholdPolicy
+from alpha_core.rl.policies import QPolicy, RandomPolicy, ThresholdPolicy
 from alpha_core.rl.rollout import rollout
 from tests.core.market.market_synthetic import random_market, settings, some_fill_model
 
@@ -57,7 +57,7 @@ def test_rules_give_the_bits_of_the_cpu(policy, mode):
 
 @pytest.mark.parametrize("thompson", [False, True])
 def test_a_recorded_rollout_of_a_network_has_the_bits_of_an_eager_one(thompson, monkeypatch):
-    policy = C51Policy(network().cuda(), thompson=thompson)
+    policy = QPolicy(network().cuda(), thompson=thompson)
     recorded = run("cuda", policy)
     assert same(recorded, run("cuda", policy)), "two recordings differ"
     without_graphs(monkeypatch)
@@ -66,6 +66,6 @@ def test_a_recorded_rollout_of_a_network_has_the_bits_of_an_eager_one(thompson, 
 
 
 def test_a_lane_does_not_know_what_is_beside_it():
-    policy = C51Policy(network().cuda(), thompson=True)
+    policy = QPolicy(network().cuda(), thompson=True)
     few, many = run("cuda", policy, lanes=300), run("cuda", policy)
     assert torch.equal(few.pnl_micro, many.pnl_micro[:300])

@@ -70,13 +70,23 @@ def test_training_reports_every_kill_criterion():
     assert len(found.history) == 2
 
 
+def beats_random(earned: torch.Tensor, random: torch.Tensor) -> bool:
+    spread = (earned.var() + random.var()).sqrt() / len(earned) ** 0.5
+    return float(earned.mean() - random.mean()) > 4 * float(spread)
+
+
+def test_linear_values_beat_random_on_days_not_seen():
+    """The first step of the ladder; a profit takes more than values linear in the observation."""
+    trained = fit(environment(seed=1, readable=True), dataclasses.replace(CONFIG, network="linear")).policy
+    unseen = environment(seed=2, readable=True)
+    assert beats_random(pnl(unseen, trained), pnl(unseen, RandomPolicy()))
+
+
 def test_a_readable_alpha_is_traded_at_a_profit_on_days_not_seen():
     trained = fit(environment(seed=1, readable=True)).policy
     unseen = environment(seed=2, readable=True)
     earned, random = pnl(unseen, trained), pnl(unseen, RandomPolicy())
-    assert float(earned.mean() - random.mean()) > 4 * float(
-        (earned.var() + random.var()).sqrt() / len(earned) ** 0.5
-    )
+    assert beats_random(earned, random)
     assert float(earned.mean()) > 2 * float(earned.std() / len(earned) ** 0.5)
 
 

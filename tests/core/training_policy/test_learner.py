@@ -7,9 +7,9 @@ import torch
 
 from alpha_core.errors import ConfigError, DataError
 from alpha_core.market.config import FillMode
-from alpha_core.rl import categorical, munchausen
+from alpha_core.rl import categorical, linear_q, munchausen
 from alpha_core.rl.config import FILL_MODES, PolicyConfig
-from alpha_core.rl.policies import C51Policy
+from alpha_core.rl.policies import QPolicy
 from alpha_core.rl.replay import Transitions
 from alpha_core.shapes import ACTIONS, OBSERVATIONS
 from alpha_core.training.experience import canonical, collect, draw_episodes, explore_rates
@@ -49,6 +49,35 @@ def test_support_and_unit_follow_the_baseline():
     assert (undiscounted.half_width, undiscounted.unit) == (24.0, 2.5)
 
 
+def test_linear_values_step_down_the_gradient_of_the_squared_error():
+    it, batch = learner(network="linear", gradient_clip=1e9), transitions(32)
+    torch.nn.init.normal_(it.online.weight, generator=torch.Generator().manual_seed(3))
+    it.target.load_state_dict(it.online.state_dict())
+    q = it.online(batch.observation_tm1, batch.cost) / 0.5
+    q_t = it.target(batch.observation_t, batch.cost) / 0.5
+    settings = munchausen.Munchausen()
+    target = (
+        batch.r_t / 0.5
+        + munchausen.bonus(q, batch.a_tm1, settings)
+        + 0.9 * munchausen.soft_value(q_t, settings.tau, batch.legal_t)
+    )
+    x = it.online.standardised(batch.observation_tm1, batch.cost)
+    params = linear_q.LinearQ(it.online.weight.detach().clone(), it.online.bias.detach().clone())
+    expected = linear_q.gradient(params, x, batch.a_tm1, 0.5 * target.detach())
+    figures = it.update(batch)
+    # The loss is in squared reward units, the gradient there is of the error in ticks.
+    torch.testing.assert_close(it.online.weight.grad, expected.weight / 0.25, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(it.online.bias.grad, expected.bias / 0.25, atol=1e-4, rtol=1e-4)
+    assert figures["edge_mass"].item() == 0
+
+
+def test_thompson_draws_need_distributions():
+    with pytest.raises(ConfigError, match="selection was 'thompson', must be 'greedy' with network 'linear'"):
+        PolicyConfig(network="linear", selection="thompson")
+    with pytest.raises(ConfigError, match="network was 'iqn', must be one of"):
+        PolicyConfig(network="iqn")
+
+
 @pytest.mark.parametrize("spread", [0.0, -1.0, math.nan, math.inf])
 def test_a_baseline_without_spread_is_refused(spread):
     with pytest.raises(DataError, match="standard deviation was"):
@@ -66,7 +95,7 @@ def test_targets_are_those_of_the_pure_functions_in_reward_units():
         + munchausen.bonus(q_tm1, batch.a_tm1, settings)
         + 0.5 * munchausen.soft_value(q_t, settings.tau, batch.legal_t)
     )
-    found = categorical.expectation(it._target(batch), atoms)
+    found = categorical.expectation(it._distribution(batch, it.target), atoms)
     torch.testing.assert_close(found, expected.detach(), atol=2e-3, rtol=0)
 
 
@@ -75,7 +104,7 @@ def test_gradient_steps_fit_a_terminal_reward():
     batch = transitions(64, discount=0.0)
     for _ in range(300):
         figures = it.update(batch)
-    q = C51Policy(it.online, mirror=False).values(batch.observation_tm1, batch.cost)[0]
+    q = QPolicy(it.online, mirror=False).values(batch.observation_tm1, batch.cost)[0]
     taken = q.gather(1, batch.a_tm1[:, None]).squeeze(1)
     assert float((taken - batch.r_t).abs().mean()) < 0.15
     assert float(figures["gradient_norm"]) > 0

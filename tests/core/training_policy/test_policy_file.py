@@ -1,13 +1,14 @@
 """A stored policy acts as the one that was stored, and another kind of file is refused by name."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 
 from alpha_core.control.bus import SignalBus
 from alpha_core.errors import CheckpointError
-from alpha_core.nn.q_networks import C51Network
+from alpha_core.nn.q_networks import C51Network, LinearNetwork
 from alpha_core.rl.config import PolicyConfig
 from alpha_core.training.learner import Scale
 from alpha_core.training.policy import PolicyFit
@@ -49,7 +50,19 @@ def test_loaded_policy_chooses_the_same_actions(tmp_path):
 def test_another_architecture_is_refused_by_name(tmp_path):
     save_policy(fit(), tmp_path)
     rewrite(tmp_path, architecture="iqn")
-    with pytest.raises(CheckpointError, match="architecture 'iqn', must be 'c51'"):
+    with pytest.raises(CheckpointError, match="architecture 'iqn', must be one of"):
+        load_policy(tmp_path)
+
+
+def test_linear_policy_comes_back_and_is_not_taken_for_another(tmp_path):
+    config = PolicyConfig(network="linear")
+    network = LinearNetwork()
+    torch.nn.init.normal_(network.weight, generator=torch.Generator().manual_seed(1))
+    save_policy(replace(fit(), config=config, network=network), tmp_path)
+    loaded = load_policy(tmp_path)
+    assert torch.equal(loaded.network.weight, network.weight)
+    rewrite(tmp_path, architecture="c51")
+    with pytest.raises(CheckpointError, match="architecture 'c51', configured as 'linear'"):
         load_policy(tmp_path)
 
 
