@@ -130,17 +130,6 @@ def rollout(
         fill_mode=fill_mode,
         seed=seed,
     )
-    lanes = episodes.shape[0]
-    first = _Lanes(
-        state=state,
-        peak=torch.zeros_like(state.pnl_micro),
-        drawdown=torch.zeros_like(state.pnl_micro),
-        counts=torch.zeros(lanes, ACTIONS, dtype=torch.int64, device=device),
-        equity=torch.zeros(
-            lanes, environment.config.horizon if record else 0, dtype=torch.int64, device=device
-        ),
-        step=torch.zeros(1, dtype=torch.int64, device=device),
-    )
     one = torch.ones_like(episodes)[:, None]
 
     def decide(now: _Lanes) -> _Lanes:
@@ -149,17 +138,17 @@ def rollout(
         actions = policy.act(observation, cost, mask, drawn)
         after, _, _ = environment.step(now.state, actions)
         peak = torch.maximum(now.peak, after.pnl_micro)
-        equity = now.equity.index_copy_(1, now.step, after.pnl_micro[:, None]) if record else now.equity
         return _Lanes(
             state=after,
             peak=peak,
             drawdown=torch.maximum(now.drawdown, peak - after.pnl_micro),
             counts=now.counts.scatter_add_(1, actions[:, None], one),
-            equity=equity,
+            equity=now.equity.index_copy_(1, now.step, after.pnl_micro[:, None]) if record else now.equity,
             step=now.step + 1,
         )
 
-    last = Repeated(decide, first).take(environment.config.horizon)
+    horizon = environment.config.horizon
+    last = Repeated(decide, _first(state, horizon if record else 0)).take(horizon)
     return Rollout(
         pnl_micro=last.state.pnl_micro,
         trades=last.state.trades,
@@ -181,6 +170,20 @@ class _Lanes:
     counts: Tensor
     equity: Tensor
     step: Tensor  # [1] int64, decisions taken
+
+
+def _first(state: Any, recorded: int) -> _Lanes:
+    """Lanes before their first decision, with room for the equity after so many of them."""
+    zero = torch.zeros_like(state.pnl_micro)
+    lanes = zero.shape[0]
+    return _Lanes(
+        state=state,
+        peak=zero,
+        drawdown=zero,
+        counts=zero.new_zeros(lanes, ACTIONS),
+        equity=zero.new_zeros(lanes, recorded),
+        step=zero.new_zeros(1),
+    )
 
 
 def _uniforms(policy: Policy, seed: int, episodes: Tensor, step: Tensor) -> Tensor:
