@@ -186,6 +186,36 @@ def compare(
     print(json.dumps(found.table.to_dicts(), indent=1) if as_json else found.text())
 
 
+train = typer.Typer(no_args_is_help=True, help="Train and compare beside the pipeline; publishes nothing.")
+app.add_typer(train, name="train")
+
+
+@train.callback()
+def _train() -> None:
+    """Keeps `policy` a command of its own."""
+
+
+@train.command("policy")
+def train_policy(
+    ladder: Annotated[
+        bool, typer.Option("--ladder", help="Every step of the ladder, the rules beside it.")
+    ] = False,
+    instrument: Annotated[str, typer.Option(help="Name of a file in instruments/, without .toml.")] = "demo",
+    raw: Annotated[str | None, typer.Option(help="Folder or URL with raw files.")] = None,
+    seeds: Annotated[int, typer.Option(help="Trainings of each network.")] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+) -> None:
+    """Train every policy of the ladder on the in-sample days and judge all on episodes that none has seen."""
+    from alpha_pipeline.policy_ladder import climb
+
+    if not ladder:
+        raise typer.BadParameter(
+            "say --ladder; the policy alone is trained by `alpha run --until execution_policy`"
+        )
+    found = climb(instrument, Workspace.locate(), raw=raw, seeds=seeds, say=_say)
+    print(json.dumps(found.table.to_dicts(), indent=1) if as_json else found.text())
+
+
 @app.command()
 def status(
     instrument: Annotated[str, typer.Option(help="Name of a file in instruments/, without .toml.")] = "demo",

@@ -7,13 +7,12 @@ from pathlib import Path
 import polars as pl
 
 from alpha_pipeline.paths import Workspace
-from alpha_pipeline.provenance import git_revision
 from alpha_pipeline.research.contenders import Measured, chosen_names, league_table, measured
 from alpha_pipeline.run import DAY_STAGES, run_market, scope_of
-from alpha_pipeline.stages.base import Days, Scope
+from alpha_pipeline.stages.base import Scope
 from alpha_pipeline.stages.models import in_sample
-from alpha_pipeline.threads import use_threads
-from alpha_pipeline.tracking import StageTags, Tracker
+from alpha_pipeline.tracked import measured_runs
+from alpha_pipeline.tracking import Tracker
 
 LEAGUE = "league"
 
@@ -72,15 +71,13 @@ def _tracked(
 ) -> Iterator[Measured]:
     """Each contender in a child run of its own; what ran before a failure stays recorded."""
     config, sample = scope.config, in_sample(scope)
-    use_threads(config.threads)
-    days = {f"fxcache/{day}": scope.store.get("fxcache", day).digest for day in scope.days(Days.IN_SAMPLE)}
-    tags = StageTags(git_revision=git_revision(), digests=days)
-    for name in contenders:
-        with tracker.stage_run(parent, name, tags) as record:
-            one = measured(name, sample.rows, sample.train, sample.validation, config)
-            record.log_result(one.result)
+
+    def measure(name: str) -> Measured:
+        return measured(name, sample.rows, sample.train, sample.validation, config)
+
+    for one in measured_runs(scope, tracker, parent, contenders, measure):
         aucs = ", ".join(f"{s.horizon}: {_number(s.auc)}" for s in one.scores)
-        say(f"{name}: {one.result.metrics['seconds']:.0f} s, validation AUC {aucs}")
+        say(f"{one.name}: {one.result.metrics['seconds']:.0f} s, validation AUC {aucs}")
         yield one
 
 

@@ -1,12 +1,25 @@
 """A stage run with its record kept: executed, published, and logged to the tracking store. No orchestration."""
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from alpha_pipeline.artifacts import WHOLE, Artifact
 from alpha_pipeline.provenance import git_revision
 from alpha_pipeline.results import StageResult
-from alpha_pipeline.stages.base import Scope, Stage, execute, required_stamp
+from alpha_pipeline.stages.base import Days, Scope, Stage, execute, required_stamp
+from alpha_pipeline.threads import use_threads
 from alpha_pipeline.tracking import RunHandle, StageTags, Tracker
+
+
+class HasResult(Protocol):
+    """Something that was measured."""
+
+    @property
+    def result(self) -> StageResult: ...
+
+
+M = TypeVar("M", bound=HasResult)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +65,28 @@ def run_tracked(
         record.set_tags({"digest": artifact.digest, "stamp": artifact.stamp.version})
         _keep_files(record, artifact)
     return Outcome(result=result, artifact=artifact, link=record.url)
+
+
+def measured_runs(
+    scope: Scope, tracker: Tracker, parent: str, names: Iterable[str], measure: Callable[[str], M]
+) -> Iterator[M]:
+    """What is measured under each name, in a child run of its own; what ran before a failure stays recorded.
+
+    Args:
+        scope: the market, whose in-sample days are tagged.
+        tracker: the tracking store.
+        parent: run that holds the children.
+        names: of the children.
+        measure: gives, by name, something with a `result`.
+    """
+    use_threads(scope.config.threads)
+    days = {f"fxcache/{day}": scope.store.get("fxcache", day).digest for day in scope.days(Days.IN_SAMPLE)}
+    tags = StageTags(git_revision=git_revision(), digests=days)
+    for name in names:
+        with tracker.stage_run(parent, name, tags) as record:
+            one = measure(name)
+            record.log_result(one.result)
+        yield one
 
 
 def _keep_files(record: RunHandle, artifact: Artifact) -> None:

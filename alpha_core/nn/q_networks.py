@@ -43,15 +43,18 @@ class QNetwork(nn.Module):
 
 
 class LinearNetwork(QNetwork):
-    """Q(s, a) = W_a x + b_a of the standardised inputs: the first step of the ladder. Starts at 0.
+    """Q(s, a) = W_a x + b_a of the standardised inputs: the first step of the ladder.
 
     It knows no distributions, so exploring compares the uniforms themselves: a random legal action.
+
+    Args:
+        generator: source of the initial weights, small ones: how far training moved is told as a share of them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, generator: torch.Generator) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(ACTIONS, INPUTS))
-        self.bias = nn.Parameter(torch.zeros(ACTIONS))
+        first = _linear(INPUTS, ACTIONS, generator, gain=0.1)
+        self.weight, self.bias = first.weight, first.bias
 
     def forward(self, observation: Tensor, cost: Tensor) -> Tensor:
         """Action values [B, A] in ticks x lots."""
@@ -109,7 +112,9 @@ class C51Network(QNetwork):
 
 def make_q_network(kind: str, *, hidden: int, atoms: int, generator: torch.Generator) -> QNetwork:
     """A network of KINDS; `hidden` and `atoms` are those of C51."""
-    return LinearNetwork() if kind == "linear" else C51Network(hidden, atoms, generator=generator)
+    if kind == "linear":
+        return LinearNetwork(generator=generator)
+    return C51Network(hidden, atoms, generator=generator)
 
 
 def _linear(inputs: int, outputs: int, generator: torch.Generator, gain: float = 1.0) -> nn.Linear:

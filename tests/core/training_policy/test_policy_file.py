@@ -56,8 +56,7 @@ def test_another_architecture_is_refused_by_name(tmp_path):
 
 def test_linear_policy_comes_back_and_is_not_taken_for_another(tmp_path):
     config = PolicyConfig(network="linear")
-    network = LinearNetwork()
-    torch.nn.init.normal_(network.weight, generator=torch.Generator().manual_seed(1))
+    network = LinearNetwork(generator=torch.Generator().manual_seed(1))
     save_policy(replace(fit(), config=config, network=network), tmp_path)
     loaded = load_policy(tmp_path)
     assert torch.equal(loaded.network.weight, network.weight)
