@@ -90,6 +90,6 @@ def edge_mass(probs: Tensor) -> Tensor:
     return (probs[:, 0] + probs[:, -1]).mean()
 
 
-def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    """Mean of -sum target log softmax(logits) over a batch, []; gradient flows into [B, Z] logits."""
-    return -(target * functional.log_softmax(logits, dim=-1)).sum(-1).mean()
+def cross_entropies(logits: Tensor, target: Tensor) -> Tensor:
+    """-sum target log softmax(logits) of each row, [B]; gradient flows into [B, Z] logits."""
+    return -(target * functional.log_softmax(logits, dim=-1)).sum(-1)

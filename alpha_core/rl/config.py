@@ -5,7 +5,9 @@ from typing import ClassVar
 
 from alpha_core.errors import ConfigError
 from alpha_core.nn.q_networks import KINDS
+from alpha_core.rl.replay import PrioritisedReplay
 
+REPLAYS = ("uniform", "prioritised")
 SELECTIONS = ("greedy", "thompson")
 FILL_MODES = ("pessimistic", "touch", "queue", "poisson")
 
@@ -33,6 +35,9 @@ class PolicyConfig:
         updates: gradient steps after each sweep.
         batch: transitions of one gradient step.
         replay: transitions kept.
+        replay_kind: how they are drawn, `uniform` or `prioritised`.
+        priority_alpha: how much a transition's loss counts where they are drawn by priority.
+        priority_beta: share of that preference that the losses' weights undo at first; at the end they undo all.
         learning_rate: of Adam, annealed to 0 along a half cosine.
         gradient_clip: most norm of the gradient.
         target_rate: share of the online weights that each gradient step moves into the target network.
@@ -66,6 +71,9 @@ class PolicyConfig:
     updates: int = 100
     batch: int = 2048
     replay: int = 500_000
+    replay_kind: str = "uniform"
+    priority_alpha: float = 0.6
+    priority_beta: float = 0.4
     learning_rate: float = 8e-3
     gradient_clip: float = 10.0
     target_rate: float = 0.05
@@ -98,6 +106,12 @@ class PolicyConfig:
             )
         if self.selection not in SELECTIONS:
             problems.append(f"selection was {self.selection!r}, must be one of {SELECTIONS}")
+        if self.replay_kind not in REPLAYS:
+            problems.append(f"replay_kind was {self.replay_kind!r}, must be one of {REPLAYS}")
+        elif self.replay_kind == "prioritised" and self.replay > PrioritisedReplay.LARGEST:
+            problems.append(
+                f"replay was {self.replay}, must be at most {PrioritisedReplay.LARGEST} with replay_kind 'prioritised'"
+            )
         if self.fill_mode not in FILL_MODES:
             problems.append(f"fill_mode was {self.fill_mode!r}, must be one of {FILL_MODES}")
         if problems:
@@ -122,6 +136,8 @@ _BOUNDS: tuple[tuple[str, float, float], ...] = (
     ("updates", 1, 1_000_000),
     ("batch", 2, 1_000_000),
     ("replay", 1, 100_000_000),
+    ("priority_alpha", 0, 1),
+    ("priority_beta", 0, 1),
     ("learning_rate", 1e-9, 1),
     ("gradient_clip", 1e-6, 1e9),
     ("target_rate", 1e-6, 1),

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from alpha_core.errors import DataError
 from alpha_core.nn.q_networks import C51Network, make_q_network
@@ -91,31 +90,36 @@ class Learner:
             if isinstance(network, C51Network):
                 network.support.copy_(atoms)
 
-    def update(self, batch: Transitions) -> dict[str, Tensor]:
+    def update(self, batch: Transitions, weights: Tensor | None = None) -> tuple[dict[str, Tensor], Tensor]:
         """One gradient step on a batch; figures stay on the device.
 
+        Args:
+            batch: B transitions.
+            weights: [B] of their losses, all 1 when None.
+
         Returns:
-            loss, gradient norm, mean target mass on the end atoms: 0-d tensors.
+            loss, gradient norm, mean target mass on the end atoms: 0-d tensors; and the loss of each transition [B].
         """
-        loss, edges = self._loss(batch)
+        losses, edges = self._losses(batch)
+        loss = (losses if weights is None else weights * losses).mean()
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         norm = nn.utils.clip_grad_norm_(self.online.parameters(), self.config.gradient_clip)
         self._anneal()
         self.optimiser.step()
         self._track()
-        return {"loss": loss.detach(), "gradient_norm": norm, "edge_mass": edges}
+        return {"loss": loss.detach(), "gradient_norm": norm, "edge_mass": edges}, losses.detach()
 
-    def _loss(self, batch: Transitions) -> tuple[Tensor, Tensor]:
-        """The loss, and the mean target mass on the end atoms; everything inside is in reward units."""
+    def _losses(self, batch: Transitions) -> tuple[Tensor, Tensor]:
+        """The loss of each transition, and the mean target mass on the end atoms; inside all is in reward units."""
         values = self.online(batch.observation_tm1, batch.cost)
         chosen = batch.a_tm1.view(-1, *(1,) * (values.dim() - 1)).expand(-1, 1, *values.shape[2:])
         taken = values.gather(1, chosen).squeeze(1)
         if isinstance(self.target, C51Network):
             target = self._distribution(batch, self.target)
-            return categorical.cross_entropy(taken, target), categorical.edge_mass(target)
+            return categorical.cross_entropies(taken, target), categorical.edge_mass(target)
         unit = self.scale.unit
-        return functional.mse_loss(taken / unit, self._value(batch)), torch.zeros((), device=taken.device)
+        return (taken / unit - self._value(batch)).square(), torch.zeros((), device=taken.device)
 
     @torch.no_grad()
     def _distribution(self, batch: Transitions, network: C51Network) -> Tensor:
@@ -150,9 +154,14 @@ class Learner:
         c = self.config
         return munchausen.Munchausen(alpha=c.munchausen_alpha, tau=c.munchausen_tau, floor=c.munchausen_floor)
 
+    @property
+    def progress(self) -> float:
+        """Share of the planned steps that were taken, at most 1."""
+        return min(self.taken / max(self.steps, 1), 1.0)
+
     def _anneal(self) -> None:
         """Half a cosine from the learning rate to 0 over the planned steps."""
-        share = min(self.taken / max(self.steps, 1), 1.0)
+        share = self.progress
         for group in self.optimiser.param_groups:
             group["lr"] = self.config.learning_rate * 0.5 * (1 + math.cos(math.pi * share))
         self.taken += 1

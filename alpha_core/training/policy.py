@@ -14,7 +14,7 @@ from alpha_core.market.config import FillMode
 from alpha_core.nn.q_networks import QNetwork
 from alpha_core.rl.config import PolicyConfig
 from alpha_core.rl.policies import QPolicy
-from alpha_core.rl.replay import ReplayBuffer, Transitions
+from alpha_core.rl.replay import PrioritisedReplay, ReplayBuffer, Transitions
 from alpha_core.rl.rollout import MarketEnvironment
 from alpha_core.rng import Purpose, generator_for
 from alpha_core.training.experience import Sweep, collect, draw_episodes
@@ -102,6 +102,12 @@ def fit_policy(
     )
 
 
+def _replay(config: PolicyConfig, device: str) -> ReplayBuffer:
+    if config.replay_kind == "prioritised":
+        return PrioritisedReplay(config.replay, alpha=config.priority_alpha, device=device)
+    return ReplayBuffer(config.replay, device=device)
+
+
 class _Training:
     """What one fit carries from sweep to sweep."""
 
@@ -118,7 +124,7 @@ class _Training:
         generator = generator_for(seed, Purpose.INITIALISE)
         self.learner = Learner(config, scale, config.sweeps * config.updates, generator, device)
         self.initial = [p.detach().clone() for p in self.learner.online.parameters()]
-        self.replay = ReplayBuffer(config.replay, device=device)
+        self.replay = _replay(config, device)
         self.bus = SignalBus.initial(device=device)
         self.verdicts: list[kill_criteria.Verdict] = []
         self._start, self._explore, self._draw = (
@@ -164,10 +170,7 @@ class _Training:
 
     def _learn(self, sweep: int) -> dict[str, float]:
         """All gradient steps of a sweep; figures are means over its second half."""
-        steps = [
-            self.learner.update(self.replay.sample(self.config.batch, self._draw))
-            for _ in range(self.config.updates)
-        ]
+        steps = [self._step() for _ in range(self.config.updates)]
         late = steps[len(steps) // 2 :]
         figures = {name: float(torch.stack([step[name] for step in late]).mean()) for name in late[0]}
         for name, value in figures.items():
@@ -176,6 +179,14 @@ class _Training:
                     f"policy training: {name} was {value} in sweep {sweep}, must be finite: lower learning_rate "
                     f"(was {self.config.learning_rate}) or check the observations"
                 )
+        return figures
+
+    def _step(self) -> dict[str, Tensor]:
+        """One gradient step; the weights undo more of the draw's preference the nearer the end is."""
+        start = self.config.priority_beta
+        drawn = self.replay.draw(self.config.batch, self._draw, start + (1 - start) * self.learner.progress)
+        figures, losses = self.learner.update(drawn.transitions, drawn.weights)
+        self.replay.learned(drawn.places, losses)
         return figures
 
     def _widen(self, edge_mass: float) -> None:

@@ -64,7 +64,8 @@ def test_linear_values_step_down_the_gradient_of_the_squared_error():
     x = it.online.standardised(batch.observation_tm1, batch.cost)
     params = linear_q.LinearQ(it.online.weight.detach().clone(), it.online.bias.detach().clone())
     expected = linear_q.gradient(params, x, batch.a_tm1, 0.5 * target.detach())
-    figures = it.update(batch)
+    figures, losses = it.update(batch)
+    assert losses.shape == (32,)
     # The loss is in squared reward units, the gradient there is of the error in ticks.
     torch.testing.assert_close(it.online.weight.grad, expected.weight / 0.25, atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(it.online.bias.grad, expected.bias / 0.25, atol=1e-4, rtol=1e-4)
@@ -103,7 +104,7 @@ def test_gradient_steps_fit_a_terminal_reward():
     it = learner(steps=300, munchausen_alpha=0.0)
     batch = transitions(64, discount=0.0)
     for _ in range(300):
-        figures = it.update(batch)
+        figures, _ = it.update(batch)
     q = QPolicy(it.online, mirror=False).values(batch.observation_tm1, batch.cost)[0]
     taken = q.gather(1, batch.a_tm1[:, None]).squeeze(1)
     assert float((taken - batch.r_t).abs().mean()) < 0.15
