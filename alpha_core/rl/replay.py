@@ -1,5 +1,6 @@
 """Replay: a ring of transitions on the device, drawn from uniformly or by how much was left to learn from each."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -91,6 +92,17 @@ class ReplayBuffer:
         self._next = (self._next + count) % self.capacity
         self.size = min(self.size + count, self.capacity)
         self._added(places)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that is kept, by name; the ring's place among them."""
+        kept = {name: getattr(self._stored, name)[: self.size] for name in FIELDS}
+        return kept | {"ring": torch.tensor([self.size, self._next])}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Hold what another buffer of the same capacity held when its `tensors` were taken."""
+        self.size, self._next = tensors["ring"].tolist()
+        for name in FIELDS:
+            getattr(self._stored, name)[: self.size] = tensors[name].to(self.device)
 
     @property
     def device(self) -> torch.device:
@@ -194,6 +206,16 @@ class PrioritisedReplay(ReplayBuffer):
 
     def _added(self, places: Tensor) -> None:
         self._mass[places] = self._heaviest
+
+    def tensors(self) -> dict[str, Tensor]:
+        """See ReplayBuffer.tensors; masses beside."""
+        return super().tensors() | {"mass": self._mass[: self.size], "heaviest": self._heaviest}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """See ReplayBuffer.restore."""
+        super().restore(tensors)
+        self._mass[: self.size] = tensors["mass"].to(self.device)
+        self._heaviest.copy_(tensors["heaviest"])
 
 
 def locate(reached: Tensor, u: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from alpha_core.durable import write_atomic
 from alpha_core.errors import CheckpointError
@@ -156,3 +157,17 @@ def load_weights(module: nn.Module, tensors: Mapping[str, Tensor], source: str) 
             "use the configuration it was trained with"
         )
     module.load_state_dict(dict(tensors))
+
+
+def part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def restore_optimizer(optimizer: Optimizer, slots: Mapping[str, Tensor]) -> None:
+    """Give an optimiser the state whose tensors are named `<parameter>.<slot>`."""
+    content = optimizer.state_dict()
+    for name, value in slots.items():
+        index, slot = name.split(".")
+        content["state"].setdefault(int(index), {})[slot] = value
+    optimizer.load_state_dict(content)

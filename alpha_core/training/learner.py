@@ -11,6 +11,7 @@ from alpha_core.nn.q_networks import C51Network, make_q_network
 from alpha_core.rl import categorical, munchausen
 from alpha_core.rl.config import PolicyConfig
 from alpha_core.rl.replay import Transitions
+from alpha_core.training.checkpoint import load_weights, part, restore_optimizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +154,21 @@ class Learner:
     def _munchausen(self) -> munchausen.Munchausen:
         c = self.config
         return munchausen.Munchausen(alpha=c.munchausen_alpha, tau=c.munchausen_tau, floor=c.munchausen_floor)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Both networks and the optimiser's state, by name."""
+        named = {f"online.{name}": value for name, value in self.online.state_dict().items()}
+        named |= {f"target.{name}": value for name, value in self.target.state_dict().items()}
+        for index, slots in self.optimiser.state_dict()["state"].items():
+            named |= {f"optimiser.{index}.{slot}": value for slot, value in slots.items()}
+        return named
+
+    def restore(self, tensors: dict[str, Tensor], taken: int, scale: Scale) -> None:
+        """Be as `tensors` were taken after so many steps. Raises CheckpointError where they do not fit."""
+        self.taken, self.scale = taken, scale
+        load_weights(self.online, part(tensors, "online."), "policy training state")
+        load_weights(self.target, part(tensors, "target."), "policy training state")
+        restore_optimizer(self.optimiser, part(tensors, "optimiser."))
 
     @property
     def progress(self) -> float:

@@ -1,15 +1,18 @@
 """Fitting the execution policy: Munchausen-C51 over the batched environment."""
 
+import hashlib
+import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from alpha_core.control import kill_criteria
 from alpha_core.control.bus import SignalBus
-from alpha_core.errors import DataError
+from alpha_core.errors import CheckpointError, DataError
 from alpha_core.market.config import FillMode
 from alpha_core.nn.q_networks import QNetwork
 from alpha_core.rl.config import PolicyConfig
@@ -17,8 +20,13 @@ from alpha_core.rl.policies import QPolicy
 from alpha_core.rl.replay import PrioritisedReplay, ReplayBuffer, Transitions
 from alpha_core.rl.rollout import MarketEnvironment
 from alpha_core.rng import Purpose, generator_for
+from alpha_core.training.checkpoint import part
 from alpha_core.training.experience import Sweep, collect, draw_episodes
 from alpha_core.training.learner import Learner, Scale, derive_scale
+from alpha_core.training.resume import KeptState, Resume, numerics
+
+KIND = "policy-training"
+_STREAMS = ("_start", "_explore", "_draw")
 
 SPREAD_BATCH = 4096
 """Transitions on which the spread of action values is measured."""
@@ -62,6 +70,7 @@ def fit_policy(
     seed: int,
     device: str = "cpu",
     on_log: Callable[[dict[str, float]], None] | None = None,
+    resume: Resume | None = None,
 ) -> PolicyFit:
     """Train a policy: sweeps of experience, each followed by gradient steps on replayed transitions.
 
@@ -73,7 +82,9 @@ def fit_policy(
         baseline_std: its standard deviation.
         seed: root of every random stream; equal seeds give equal weights on one device.
         device: where the networks live, that of the environment.
-        on_log: called after each sweep with its figures.
+        on_log: called after each sweep with its figures; not again for sweeps that a resumed run had done before.
+        resume: where the run keeps its state after each sweep, from which the same call goes on after a kill with the
+            same result.
 
     Raises:
         DataError: no starts, a baseline without spread, or a loss that is not finite.
@@ -84,10 +95,14 @@ def fit_policy(
         )
     scale = derive_scale(config, baseline_std, environment.config.horizon)
     training = _Training(environment, starts.to(device), config, scale, seed, device)
-    history: list[dict[str, float]] = []
-    for sweep in range(config.sweeps):
-        figures = training.run(sweep, baseline_mean, baseline_std)
-        history.append(figures)
+    kept = None if resume is None else KeptState(resume, training.identity(baseline_mean, baseline_std))
+    if kept is not None:
+        training.go_on(kept)
+    while len(training.history) < config.sweeps:
+        figures = training.run(len(training.history), baseline_mean, baseline_std)
+        training.history.append(figures)
+        if kept is not None:
+            kept.save(*training.snapshot(), f"sweep {len(training.history)}")
         if on_log is not None:
             on_log(figures)
     learner = training.learner
@@ -95,7 +110,7 @@ def fit_policy(
         network=learner.online.requires_grad_(False),
         config=config,
         scale=learner.scale,
-        history=tuple(history),
+        history=tuple(training.history),
         verdicts=tuple(training.verdicts),
         bus=training.bus,
         seed=seed,
@@ -127,9 +142,64 @@ class _Training:
         self.replay = _replay(config, device)
         self.bus = SignalBus.initial(device=device)
         self.verdicts: list[kill_criteria.Verdict] = []
+        self.history: list[dict[str, float]] = []
         self._start, self._explore, self._draw = (
             generator_for(seed, purpose) for purpose in (Purpose.START, Purpose.EXPLORE, Purpose.REPLAY)
         )
+
+    def identity(self, baseline_mean: float, baseline_std: float) -> dict[str, Any]:
+        """What the result depends on; of the market, what lanes see at every start."""
+        flat = torch.zeros_like(self.starts)
+        state = self.environment.reset(
+            self.starts,
+            episode_ids=flat,
+            cost_micro=flat,
+            threshold=flat.float(),
+            fill_mode=FillMode[self.config.fill_mode.upper()],
+            seed=self.seed,
+        )
+        seen = hashlib.sha256(self.environment.observe(state).cpu().numpy().tobytes())
+        seen.update(self.starts.cpu().numpy().tobytes())
+        return {
+            "policy settings": json.dumps(asdict(self.config)),
+            "seed": self.seed,
+            "market": seen.hexdigest(),
+            "baseline": [baseline_mean, baseline_std],
+            **numerics(self.environment.device),
+        }
+
+    def snapshot(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors and plain values from which `go_on` continues with the same bits."""
+        tensors = self.learner.tensors() | {f"replay.{n}": v for n, v in self.replay.tensors().items()}
+        tensors["bus"] = self.bus.values
+        for name in _STREAMS:
+            tensors[f"generator.{name}"] = getattr(self, name).get_state()
+        document = {
+            "kind": KIND,
+            "taken": self.learner.taken,
+            "scale": asdict(self.learner.scale),
+            "history": self.history,
+            "verdicts": [asdict(verdict) for verdict in self.verdicts],
+        }
+        return tensors, document
+
+    def go_on(self, kept: KeptState) -> None:
+        """Continue where `snapshot` was taken; a state of another run is left aside, and that is told."""
+        found = kept.load()
+        if found is None:
+            return
+        tensors, document = found
+        if document.get("kind") != KIND:
+            kept.begin_anew(CheckpointError(f"it holds a '{document.get('kind')}', must be a '{KIND}'"))
+            return
+        self.learner.restore(tensors, document["taken"], Scale(**document["scale"]))
+        self.replay.restore(part(tensors, "replay."))
+        self.bus = SignalBus(tensors["bus"].to(self.bus.values.device))
+        for name in _STREAMS:
+            getattr(self, name).set_state(tensors[f"generator.{name}"])
+        self.history = document["history"]
+        self.verdicts = [kill_criteria.Verdict(**verdict) for verdict in document["verdicts"]]
+        kept.goes_on(f"sweep {len(self.history)}")
 
     def run(self, sweep: int, baseline_mean: float, baseline_std: float) -> dict[str, float]:
         """Collect, learn, measure."""

@@ -7,11 +7,12 @@ settings, seed, rows, and what may round differently. The result is then that of
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from alpha_core.errors import CheckpointError
 from alpha_core.training.checkpoint import DOCUMENT, load_checkpoint, save_checkpoint
@@ -35,8 +36,51 @@ class Resume:
     every: int = 500
 
 
+class KeptState:
+    """One run's state in its folder, used only where everything that the result depends on is the same.
+
+    Args:
+        resume: where, and who is told.
+        identity: what the result depends on, by a name for people.
+    """
+
+    def __init__(self, resume: Resume, identity: dict[str, Any]) -> None:
+        self.resume, self.identity = resume, identity
+
+    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """What was stored; None where there is nothing to use, and if that is for a reason it is told."""
+        folder = self.resume.folder
+        if not (folder / DOCUMENT).exists():
+            return None
+        try:
+            tensors, document = load_checkpoint(folder)
+            _require_same(self.identity, document.get("identity"))
+        except CheckpointError as error:
+            self.begin_anew(error)
+            return None
+        return tensors, document
+
+    def save(self, tensors: dict[str, Tensor], document: dict[str, Any], place: str) -> None:
+        """Replace the stored state; when that fails the one before stays, and training goes on without."""
+        try:
+            save_checkpoint(self.resume.folder, tensors, document | {"identity": self.identity})
+        except OSError as error:
+            self.resume.report(
+                f"training state of {place} was not saved in {self.resume.folder} "
+                f"({error.strerror}), the one before stays and training goes on: free space"
+            )
+
+    def goes_on(self, place: str) -> None:
+        """Tell from where training goes on."""
+        self.resume.report(f"training goes on from the state in {self.resume.folder}: {place}")
+
+    def begin_anew(self, why: CheckpointError) -> None:
+        """Tell why the stored state is left aside."""
+        self.resume.report(f"training begins anew, the state in {self.resume.folder} cannot be used: {why}")
+
+
 class Keeper:
-    """Saves the state of one trainer and brings it back.
+    """Saves the state of one trainer of the perception and brings it back.
 
     Args:
         resume: where and how often.
@@ -47,12 +91,14 @@ class Keeper:
 
     def __init__(self, resume: Resume, trainer: Trainer, train: RowData, validation: RowData) -> None:
         self.resume, self.trainer = resume, trainer
-        self.identity = {
+        identity = {
             "training rows": train.digest(),
             "validation rows": validation.digest(),
-            **_numerics(trainer.device),
+            **numerics(trainer.device),
             "processes": trainer.ranks.size,
         }
+        told = resume if trainer.ranks.first else replace(resume, report=lambda _: None)
+        self.kept = KeptState(told, identity)
 
     def restore(self) -> None:
         """Go on from the stored state; one of another run or a damaged one is left aside, and that is told."""
@@ -63,46 +109,26 @@ class Keeper:
         try:
             self.trainer.restore(tensors, json.loads(metadata["document"]))
         except CheckpointError as error:
-            self._begin_anew(error)
+            self.kept.begin_anew(error)
         else:
-            place = f"epoch {self.trainer.epoch}, update {self.trainer.update}"
-            self._report(f"training goes on from the state in {self.resume.folder}: {place}")
+            self.kept.goes_on(f"epoch {self.trainer.epoch}, update {self.trainer.update}")
 
     def _stored(self) -> bytes:
         """The stored state as it is sent to other processes; empty where there is none to use."""
-        folder = self.resume.folder
-        if not self.trainer.ranks.first or not (folder / DOCUMENT).exists():
+        found = self.kept.load() if self.trainer.ranks.first else None
+        if found is None:
             return b""
-        try:
-            tensors, document = load_checkpoint(folder)
-            _require_same(self.identity, document.get("identity"))
-        except CheckpointError as error:
-            self._begin_anew(error)
-            return b""
+        tensors, document = found
         return encode_safetensors(tensors, {"document": json.dumps(document)})
 
     def save(self) -> None:
-        """Replace the stored state; when that fails the one before stays, and training goes on without."""
+        """Replace the stored state, in the first process; a call in every process."""
         tensors, document = self.trainer.snapshot()
-        if not self.trainer.ranks.first:
-            return
-        try:
-            save_checkpoint(self.resume.folder, tensors, document | {"identity": self.identity})
-        except OSError as error:
-            self._report(
-                f"training state of update {self.trainer.update} was not saved in {self.resume.folder} "
-                f"({error.strerror}), the one before stays and training goes on: free space"
-            )
-
-    def _begin_anew(self, why: CheckpointError) -> None:
-        self._report(f"training begins anew, the state in {self.resume.folder} cannot be used: {why}")
-
-    def _report(self, text: str) -> None:
         if self.trainer.ranks.first:
-            self.resume.report(text)
+            self.kept.save(tensors, document, f"update {self.trainer.update}")
 
 
-def _numerics(device: torch.device) -> dict[str, Any]:
+def numerics(device: torch.device) -> dict[str, Any]:
     """What may round differently with equal settings and rows."""
     on_gpu = device.type == "cuda"
     capability = torch.backends.cpu.get_cpu_capability()

@@ -15,7 +15,7 @@ from alpha_core.cuda.graphs import Replayed
 from alpha_core.errors import CheckpointError, DataError
 from alpha_core.nn.network import Network, State
 from alpha_core.rng import Purpose, philox_uniform_scalar
-from alpha_core.training.checkpoint import load_weights
+from alpha_core.training.checkpoint import load_weights, part, restore_optimizer
 from alpha_core.training.config import PerceptionConfig
 from alpha_core.training.mirror import mirrored_streams, parity
 from alpha_core.training.ranks import Ranks
@@ -259,29 +259,16 @@ class Trainer:
                 f"training state is of another run, {', '.join(differing)} differ: use its settings"
             )
         self.learn = self._learning()
-        load_weights(self.model, _part(tensors, "model."), "training state")
-        self.best = {name: value.to(self.device) for name, value in _part(tensors, "best.").items()}
-        self._restore_optimizer(_part(tensors, "optimizer."))
+        load_weights(self.model, part(tensors, "model."), "training state")
+        self.best = {name: value.to(self.device) for name, value in part(tensors, "best.").items()}
+        restore_optimizer(self.optimizer, part(tensors, "optimizer."))
         self.loss = tensors["loss"].to(self.device)
-        carried = {
-            name: value[self.own].to(self.device) for name, value in _part(tensors, "carried.").items()
-        }
+        carried = {name: value[self.own].to(self.device) for name, value in part(tensors, "carried.").items()}
         self.carried = self.model.state_from(carried) if carried else None
         self.epoch, self.block, self.update = document["epoch"], document["block"], document["update"]
         self.best_epoch = document["best_epoch"]
         self.best_score = -math.inf if document["best_score"] is None else document["best_score"]
         self.history, self.input_waits = document["history"], document["input_waits"]
-
-    def _restore_optimizer(self, slots: dict[str, Tensor]) -> None:
-        content = self.optimizer.state_dict()
-        for name, value in slots.items():
-            index, slot = name.split(".")
-            content["state"].setdefault(int(index), {})[slot] = value
-        self.optimizer.load_state_dict(content)
-
-
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def _plain(value: Any) -> Any:

@@ -175,6 +175,7 @@ def fit_execution(
     config: PipelineConfig,
     baseline: BaselineStats,
     on_log: Progress | None,
+    resume: Resume | None = None,
 ) -> PolicyFit:
     """The execution policy, trained in episodes that lie inside a range of rows."""
     stride = max(1, config.market.horizon // 20)
@@ -189,6 +190,7 @@ def fit_execution(
         seed=config.seed,
         device=config.device,
         on_log=on_log,
+        resume=resume,
     )
 
 

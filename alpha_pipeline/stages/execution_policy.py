@@ -2,6 +2,7 @@
 
 from alpha_core.control.kill_criteria import THRESHOLDS
 from alpha_core.training.policy_file import save_policy
+from alpha_core.training.resume import Resume
 from alpha_pipeline.report.figures import learning_curve_figure
 from alpha_pipeline.research.fitting import fit_execution, kill_checks
 from alpha_pipeline.results import StageResult
@@ -23,7 +24,13 @@ def run(context: StageContext) -> StageResult:
 
     backtest = published_backtest(context, sample.rows)
     fit = fit_execution(
-        backtest.environment, sample.rows, sample.validation, config, baseline_of(context), on_log=tell
+        backtest.environment,
+        sample.rows,
+        sample.validation,
+        config,
+        baseline_of(context),
+        on_log=tell,
+        resume=Resume(folder=context.work, report=context.scope.report),
     )
     save_policy(fit, context.out / POLICY_FOLDER)
     last = fit.history[-1]
