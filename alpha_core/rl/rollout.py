@@ -130,23 +130,7 @@ def rollout(
         fill_mode=fill_mode,
         seed=seed,
     )
-    one = torch.ones_like(episodes)[:, None]
-
-    def decide(now: _Lanes) -> _Lanes:
-        drawn = _uniforms(policy, seed, episodes, now.step)
-        observation, mask = environment.observe(now.state), environment.action_mask(now.state)
-        actions = policy.act(observation, cost, mask, drawn)
-        after, _, _ = environment.step(now.state, actions)
-        peak = torch.maximum(now.peak, after.pnl_micro)
-        return _Lanes(
-            state=after,
-            peak=peak,
-            drawdown=torch.maximum(now.drawdown, peak - after.pnl_micro),
-            counts=now.counts.scatter_add_(1, actions[:, None], one),
-            equity=now.equity.index_copy_(1, now.step, after.pnl_micro[:, None]) if record else now.equity,
-            step=now.step + 1,
-        )
-
+    decide = _Decision(environment=environment, policy=policy, episodes=episodes, cost=cost, seed=seed)
     horizon = environment.config.horizon
     last = Repeated(decide, _first(state, horizon if record else 0)).take(horizon)
     return Rollout(
@@ -158,6 +142,34 @@ def rollout(
         lane_actions=last.counts,
         equity_micro=last.equity if record else None,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Decision:
+    """One decision of every lane, which turns what a rollout carries into what it carries on."""
+
+    environment: MarketEnvironment
+    policy: Policy
+    episodes: Tensor
+    cost: Tensor
+    seed: int
+
+    def __call__(self, now: "_Lanes") -> "_Lanes":
+        drawn = _uniforms(self.policy, self.seed, self.episodes, now.step)
+        observation, mask = self.environment.observe(now.state), self.environment.action_mask(now.state)
+        actions = self.policy.act(observation, self.cost, mask, drawn)
+        after, _, _ = self.environment.step(now.state, actions)
+        peak = torch.maximum(now.peak, after.pnl_micro)
+        if now.equity.shape[1]:
+            now.equity.index_copy_(1, now.step, after.pnl_micro[:, None])
+        return _Lanes(
+            state=after,
+            peak=peak,
+            drawdown=torch.maximum(now.drawdown, peak - after.pnl_micro),
+            counts=now.counts.scatter_add_(1, actions[:, None], torch.ones_like(actions)[:, None]),
+            equity=now.equity,
+            step=now.step + 1,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
