@@ -78,6 +78,7 @@ def test_second_build_finds_nothing_to_do(built):
     assert in_force(workspace) == before
 
 
+@pytest.mark.slow
 def test_one_changed_day_is_built_and_no_other_is_touched(built, tmp_path):
     workspace = tiny_market.copy_of(built[0], tmp_path / "copy")
     before = in_force(workspace)
@@ -133,6 +134,7 @@ def test_wrong_arguments_are_one_sentence(built):
         assert sentence in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_only_the_chosen_day_is_built(tmp_path):
     workspace = tiny_market.make_workspace(tmp_path, days=3)
     done = alpha(workspace, "build", "--instrument", NAME, "--day", day(1), "--json")

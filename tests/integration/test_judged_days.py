@@ -146,6 +146,7 @@ def command(workspace, *words):
     return done
 
 
+@pytest.mark.slow
 def test_relaxed_threshold_builds_exactly_that_day(judged, tmp_path):
     workspace = tiny_market.copy_of(judged[0], tmp_path / "copy")
     before = {key: tiny_market.scope(workspace).store.get("fxcache", key).path for key in (GOOD, LAST)}
